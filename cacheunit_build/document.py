@@ -1,0 +1,183 @@
+"""Bytes of a source file -> text, or a plain value and the line of each of its keys. Strict: what is odd is a fault."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from cacheunit_build.errors import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Keys = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A parsed file: its value, and the line (from 1) on which each key or item stands."""
+
+    path: str
+    value: Any
+    lines: Mapping[Keys, int] = field(default_factory=dict)
+
+    def line(self, keys: Sequence[str | int]) -> int | None:
+        """The line of the value under `keys`, or of the nearest value around it."""
+        found = tuple(keys)
+        while found not in self.lines and found:
+            found = found[:-1]
+        return self.lines.get(found)
+
+
+class SpelledFloat(float):
+    """A float that prints as it was typed."""
+
+    def __new__(cls, spelling: str) -> Self:
+        """The number that `spelling` means."""
+        number = super().__new__(cls, spelling)
+        number.spelling = spelling
+        return number
+
+    spelling: str
+
+    def __str__(self) -> str:
+        return self.spelling
+
+    __repr__ = __str__
+
+
+def decode(data: bytes, path: str) -> str:
+    """UTF-8 bytes as text: a leading byte-order mark dropped, line ends made LF.
+
+    Raises:
+        CacheunitError: the bytes are not UTF-8; names the line.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise fail(
+            f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}",
+            path=path,
+            line=line,
+            hint="save the file as UTF-8",
+        ) from None
+    return normal_lines(text.removeprefix("\ufeff"))
+
+
+def normal_lines(text: str) -> str:
+    """`text` with CRLF and CR made LF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def read_json(data: bytes, path: str) -> Document:
+    """One JSON value; floats keep their spelling.
+
+    Raises:
+        CacheunitError: not JSON, a duplicate key, `NaN` or `Infinity`, a lone surrogate.
+    """
+    text = decode(data, path)
+    try:
+        value = json.loads(text, object_pairs_hook=_pairs, parse_float=SpelledFloat, parse_constant=_constant)
+    except json.JSONDecodeError as error:
+        raise fail(f"not valid JSON: {error.msg}", path=path, line=error.lineno) from None
+    except _OddJsonError as error:
+        raise fail(error.args[0], path=path, line=_line_of_second(text, error.args[1])) from None
+    except (RecursionError, ValueError) as error:
+        raise fail(f"not valid JSON: {error}", path=path) from None
+    if re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
+        raise fail("half of a surrogate pair, which is no character", path=path)
+    return Document(path=path, value=_map_text(value))
+
+
+class _OddJsonError(Exception):
+    """Valid for a JSON parser, and yet not one clear value."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _OddJsonError(f'duplicate key "{key}"', key)
+        found[key] = value
+    return found
+
+
+def _constant(word: str) -> None:
+    raise _OddJsonError(f"{word} is not a JSON number", word)
+
+
+_JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}]|NaN|-?Infinity', re.DOTALL)
+
+
+def _line_of_second(text: str, word: str) -> int | None:
+    """The line of the first key that repeats `word` in its object, or of the bare constant `word`."""
+    objects: list[int] = [0]
+    for match in _JSON_PART.finditer(text):
+        part = match[0]
+        if part == "{":
+            objects.append(0)
+        elif part == "}":
+            objects = objects[:-1] or [0]
+        elif match[1] is not None and json.loads(part[: -len(match[1])]) == word:
+            objects[-1] += 1
+        if part == word or objects[-1] > 1:
+            return text.count("\n", 0, match.start()) + 1
+    return None
+
+
+def _map_text(value: Any) -> Any:  # noqa: ANN401
+    """`value` with every text in it brought to LF line ends."""
+    if isinstance(value, str):
+        return normal_lines(value)
+    if isinstance(value, list):
+        return [_map_text(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _map_text(item) for key, item in value.items()}
+    return value
+
+
+_TOML_PLACE = re.compile(r"\(at (?:line (\d+), column \d+|end of document)\)")
+_TOML_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_TOML_NAMES = rf"{_TOML_NAME}(?:\s*\.\s*{_TOML_NAME})*"
+_TOML_LINE = re.compile(rf"^[ \t]*(?:(\[\[?)\s*({_TOML_NAMES})\s*\]|({_TOML_NAMES})\s*=)", re.MULTILINE)
+
+
+def read_toml(data: bytes, path: str) -> Document:
+    """One TOML file.
+
+    Raises:
+        CacheunitError: not TOML; names the line.
+    """
+    text = decode(data, path)
+    try:
+        value = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_PLACE.search(str(error))
+        line = None if place is None else int(place[1]) if place[1] else text.count("\n") + 1
+        message = _TOML_PLACE.sub("", str(error)).strip()
+        raise fail(f"not valid TOML: {message}", path=path, line=line) from None
+    return Document(path=path, value=value, lines=_toml_lines(text))
+
+
+def _toml_lines(text: str) -> dict[Keys, int]:
+    """The line of each table and key. tomllib keeps none, so headers and keys are looked for at line starts."""
+    lines: dict[Keys, int] = {(): 1}
+    items: dict[Keys, int] = {}
+    table: Keys = ()
+    for match in _TOML_LINE.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        names = tuple(name.strip("\"'") for name in re.findall(_TOML_NAME, match[2] or match[3]))
+        if match[1] is None:
+            lines.setdefault((*table, *names), line)
+            continue
+        table = names
+        if match[1] == "[[":
+            items[names] = items.get(names, -1) + 1
+            table = (*names, items[names])
+        lines.setdefault(names, line)
+        lines.setdefault(table, line)
+    return lines

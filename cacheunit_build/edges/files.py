@@ -1,0 +1,198 @@
+"""A project's files: reads that never leave the root, and one commit that writes all or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import unicodedata
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from cacheunit_build.errors import fail
+from cacheunit_build.fingerprint import fingerprint
+from cacheunit_build.ports import LOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+CACHE = ".cacheunit"
+_STAGED = ".cacheunit-tmp"
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
+    for folder in (start, *start.parents):
+        pyproject = folder / "pyproject.toml"
+        if (folder / "cacheunit.toml").is_file() or (folder / LOCK).is_file() or (folder / "prefixes").is_dir():
+            return folder
+        with contextlib.suppress(OSError):
+            if pyproject.is_file() and b"[tool.cacheunit" in pyproject.read_bytes():
+                return folder
+    return start
+
+
+class ProjectFiles:
+    """The files below one root. What was read once stays as it was read for the life of this object.
+
+    Paths are relative to the root, with forward slashes.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._read: dict[str, bytes | None] = {}
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file, None where there is none.
+
+        Raises:
+            CacheunitError: a link leads out of the root, or the file cannot be read.
+        """
+        if path not in self._read:
+            self._read[path] = self._read_now(path)
+        return self._read[path]
+
+    def _read_now(self, path: str) -> bytes | None:
+        try:
+            real = (self.root / path).resolve()
+            if not real.is_relative_to(self.root):
+                raise fail(f'"{path}" leads out of the project by a link', hint="copy the file into the project")
+            return real.read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except (OSError, RuntimeError) as error:
+            raise fail(f'cannot read "{path}": {_reason(error)}') from None
+
+    def fingerprint(self, path: str) -> str | None:
+        """The fingerprint of a file's bytes as they are now, None where there is none."""
+        data = self._read_now(path)
+        return None if data is None else fingerprint(data)
+
+    def exists(self, folder: str) -> bool:
+        """Whether there is a folder of that name."""
+        return (self.root / folder).is_dir()
+
+    def walk(self, folder: str) -> list[str]:
+        """Every file below `folder`, by code point; names that start with a dot are passed over.
+
+        Raises:
+            CacheunitError: a folder is a link, and so would be read twice or from elsewhere.
+        """
+        found: list[str] = []
+        for parent, folders, files in os.walk(self.root / folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            for name in folders:
+                if os.path.islink(os.path.join(parent, name)):  # noqa: PTH114, PTH118 - os.walk gives text
+                    raise fail("a link to a folder is not followed", path=self._relative(parent, name))
+            found += [self._relative(parent, name) for name in files if not name.startswith(".")]
+        return sorted(found)
+
+    def _relative(self, parent: str, name: str) -> str:
+        return unicodedata.normalize("NFC", (Path(parent) / name).relative_to(self.root).as_posix())
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Holds the project for one build at a time; others wait. Where nothing can be written, nothing is held."""
+        try:
+            (self.root / CACHE).mkdir(exist_ok=True)
+            (self.root / CACHE / ".gitignore").write_text("*\n", encoding="utf-8")
+            handle = (self.root / CACHE / "lock").open("ab")
+        except OSError:
+            yield
+            return
+        with handle:
+            _hold(handle)
+            yield
+
+    def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
+        """Writes `files`, removes `removed`, and last the lock, synced: after a fault before that, all is as it was.
+
+        Raises:
+            CacheunitError: something cannot be written.
+        """
+        last = {} if lock is None else {LOCK: lock}
+        made: list[Path] = []
+        staged: list[tuple[Path, Path]] = []
+        path = ""
+        try:
+            for path, data in {**files, **last}.items():
+                goal = self.root / path
+                made += _make_folders(goal.parent)
+                if not goal.parent.resolve().is_relative_to(self.root):
+                    raise fail(f'"{path}" would be written outside of the project, through a link')
+                staged.append((_stage(goal, data, synced=path in last), goal))
+            for temporary, goal in staged[: len(files)]:
+                path = goal.relative_to(self.root).as_posix()
+                temporary.replace(goal)
+            for path in removed:
+                self._remove(path)
+            for temporary, goal in staged[len(files) :]:
+                temporary.replace(goal)
+                _sync_folder(goal.parent)
+        except OSError as error:
+            raise fail(f'cannot write "{path}": {_reason(error)}', hint="nothing was locked") from None
+        finally:
+            for temporary, _ in staged:
+                temporary.unlink(missing_ok=True)
+            for folder in reversed(made):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+    def _remove(self, path: str) -> None:
+        goal = self.root / path
+        goal.unlink(missing_ok=True)
+        for folder in goal.parents:
+            if folder == self.root or any(folder.iterdir()):
+                break
+            folder.rmdir()
+
+    def sweep(self, folder: str) -> None:
+        """Removes what a killed build left staged in `folder`. Only for the holder of `exclusive`."""
+        for parent, _, files in os.walk(self.root / folder):
+            for name in files:
+                if name.endswith(_STAGED):
+                    (Path(parent) / name).unlink(missing_ok=True)
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Makes a folder and those above it; gives the ones that were not there."""
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing[::-1]
+
+
+def _stage(goal: Path, data: bytes, *, synced: bool) -> Path:
+    """The bytes beside their place, whole, under a name that no one reads."""
+    if goal.is_dir():
+        raise IsADirectoryError(21, "is a folder", str(goal))
+    temporary = goal.with_name(f".{goal.name}.{os.getpid()}{_STAGED}")
+    with temporary.open("wb") as handle:
+        handle.write(data)
+        if synced:
+            handle.flush()
+            os.fsync(handle.fileno())
+    return temporary
+
+
+def _sync_folder(folder: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _hold(handle: IO[bytes]) -> None:
+    """Waits until no other process holds the file; closing it lets go."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt  # type: ignore[unused-ignore]
+
+        msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    else:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

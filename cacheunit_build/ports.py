@@ -1,0 +1,120 @@
+"""The outside world as the story needs it: ports that edges fit by their shape, handed in as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from cacheunit_build.model import Artifact, Entry, TokenizerSpec
+
+LOCK = "cacheunit.lock"
+"""The lockfile, relative to the project root."""
+
+Key = tuple[str, str]
+"""Prefix and target, which name an artifact."""
+
+Progress = Callable[[int, int], None]
+"""Told how many manifests are done, and of how many."""
+
+
+class Files(Protocol):
+    """A project's files; paths are relative to its root, with forward slashes."""
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file, the same at every call; None where there is none."""
+
+    def fingerprint(self, path: str) -> str | None:
+        """The fingerprint of a file as it is now; None where there is none."""
+
+    def exists(self, folder: str) -> bool:
+        """Whether there is such a folder."""
+
+    def walk(self, folder: str) -> Sequence[str]:
+        """Every file below a folder, by code point."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Holds the project for one build at a time."""
+
+    def sweep(self, folder: str) -> None:
+        """Removes what a killed build left half written."""
+
+    def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
+        """Writes files, removes others, writes the lock last; or leaves all as it was and raises."""
+
+
+class Tokenizer(Protocol):
+    """A vocabulary that is loaded."""
+
+    @property
+    def identity(self) -> str:
+        """The fingerprint of the vocabulary."""
+
+    @property
+    def controls(self) -> Collection[int]:
+        """The ids of its control tokens."""
+
+    @property
+    def engine(self) -> str:
+        """What encodes, and why its ids are to be believed."""
+
+    def encode(self, text: str) -> Sequence[int]:
+        """The token ids of a text, control tokens read as such."""
+
+
+class Tokenizers(Protocol):
+    """Where vocabularies come from."""
+
+    def load(self, spec: TokenizerSpec) -> Tokenizer:
+        """The vocabulary that `spec` names."""
+
+
+class Memory(Protocol):
+    """What is remembered of the inputs that made the lock."""
+
+    def of(self, prefix: str, target: str, entry: Entry) -> Mapping[str, str | None] | None:
+        """Path -> fingerprint of each input that gave exactly `entry`; None where that is not known."""
+
+    def note(self, artifacts: Iterable[Artifact], kept: Iterable[Key]) -> None:
+        """Remembers the inputs of `artifacts` beside those of `kept`."""
+
+
+class History(Protocol):
+    """What version control remembers."""
+
+    def before(self, path: str) -> tuple[bytes | None] | None:
+        """The bytes of a file when the present lock was committed, None inside where absent; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edges:
+    """The outside world of one run."""
+
+    files: Files
+    tokenizers: Tokenizers
+    memory: Memory
+    history: History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which artifacts are meant: by name of prefix or variant, and by target. Nothing named means all."""
+
+    names: tuple[str, ...] = ()
+    target: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.names) or self.target is not None
+
+    def takes(self, prefix: str) -> bool:
+        """Whether a variant of that name is meant."""
+        return not self.names or prefix in self.names or prefix.partition("@")[0] in self.names
+
+    def takes_key(self, key: Key) -> bool:
+        """Whether that artifact is meant."""
+        prefix, target = key
+        return self.takes(prefix) and self.target in (None, target)

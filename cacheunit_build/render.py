@@ -1,0 +1,206 @@
+"""Variant + sources -> Rendered: the system text, and every file that was looked for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
+
+from cacheunit_build.document import decode, read_json
+from cacheunit_build.environment import MOST_CHARACTERS, NOT_FROZEN, FrozenEnvironment, MissingNameError
+from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.fingerprint import fingerprint
+from cacheunit_build.model import Lookup, Rendered
+from cacheunit_build.paths import normal_path
+from cacheunit_build.yaml12 import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from cacheunit_build.model import Manifest, Variant
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")
+
+
+class Renderer:
+    """Renders variants of one project.
+
+    Args:
+        read: root-relative path -> bytes, None where there is no such file.
+        names: the names of all templates, for hints.
+        folder: where templates live, relative to the root.
+    """
+
+    def __init__(
+        self, read: Callable[[str], bytes | None], names: Callable[[], Sequence[str]], folder: str = "templates"
+    ) -> None:
+        self._read = read
+        self._names = names
+        self._folder = folder
+        self._environment = FrozenEnvironment(self._find)
+        self._data: dict[tuple[str, str], Any] = {}
+        self._lookups: dict[str, Lookup] = {}
+        self._loaded: list[str] = []
+        self._asker = ""
+
+    def render(self, variant: Variant) -> Rendered:
+        """The system text of `variant`: rendered twice, the same both times.
+
+        Raises:
+            CacheunitError: a missing or broken template or data file, an undefined name, an unstable text.
+        """
+        manifest = variant.manifest
+        self._lookups = {}
+        self._asker = manifest.path
+        values = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
+        parts = [self._part(manifest, index, values) for index in range(len(manifest.system))]
+        system = _joined(parts)
+        if not system.strip():
+            raise CacheunitError(manifest.fault("the system text is empty", "system"))
+        self._refuse_addresses(manifest, system, values)
+        return Rendered(system=system, lookups=tuple(self._lookups.values()))
+
+    def _load_data(self, manifest: Manifest) -> dict[str, Any]:
+        """The manifest's data files by variable; all faults of all files at once."""
+        values: dict[str, Any] = {}
+        faults: list[Fault] = []
+        for name, file in manifest.data.items():
+            path = normal_path(file)
+            try:
+                data = self._look(path, manifest.path)
+                if data is None:
+                    faults.append(manifest.fault(f'there is no file "{path}"', "data", name))
+                    continue
+                key = path, fingerprint(data)
+                if key not in self._data:
+                    self._data[key] = _parse_data(data, path)
+                values[name] = self._data[key]
+            except CacheunitError as error:
+                faults += error.faults
+        if faults:
+            raise CacheunitError(*faults)
+        return values
+
+    def _part(self, manifest: Manifest, index: int, values: Mapping[str, Any]) -> str:
+        """The text of one entry of `system`."""
+        name = manifest.system[index]
+        try:
+            first, second = (self._text(name, values) for _ in range(2))
+        except CacheunitError as error:
+            if all(fault.path is not None for fault in error.faults):
+                raise
+            raise CacheunitError(
+                *(manifest.fault(f.message, "system", index, hint=f.hint) for f in error.faults)
+            ) from None
+        if first != second:
+            raise CacheunitError(manifest.fault(f'"{name}" gives another text each time', "system", index))
+        return first
+
+    def _text(self, name: str, values: Mapping[str, Any]) -> str:
+        self._loaded = []
+        self._environment.asked_by.clear()
+        try:
+            return "".join(_bounded(self._environment.get_template(name).generate(values), name))
+        except Exception as error:  # noqa: BLE001 - whatever a template raises is a fault of the template
+            raise self._explain(error, name, values) from None
+
+    def _find(self, name: str, parent: str | None) -> str | None:
+        """The text of a template, recorded as looked for."""
+        path = f"{self._folder}/{normal_path(name)}"
+        self._loaded.append(name)
+        data = self._look(path, self._asker if parent is None else f"{self._folder}/{parent}")
+        return None if data is None else decode(data, path)
+
+    def _look(self, path: str, asked_by: str) -> bytes | None:
+        data = self._read(path)
+        if path not in self._lookups:
+            found = None if data is None else fingerprint(data)
+            self._lookups[path] = Lookup(path=path, found=found, asked_by=asked_by)
+        return data
+
+    def _explain(self, error: Exception, name: str, values: Mapping[str, Any]) -> CacheunitError:
+        """What went wrong in a template, with the place that the traceback or the error itself names."""
+        path, line = self._place(error)
+        if isinstance(error, CacheunitError):
+            faults = (
+                f if f.path else Fault(message=f.message, path=path, line=line, hint=f.hint) for f in error.faults
+            )
+            return CacheunitError(*faults)
+        if isinstance(error, TemplateSyntaxError):
+            path, line = f"{self._folder}/{error.name or name}", error.lineno
+        message, hint = self._message(error, values)
+        return fail(message, path=path, line=line, hint=hint)
+
+    def _message(self, error: Exception, values: Mapping[str, Any]) -> tuple[str, str | None]:
+        if isinstance(error, RecursionError):
+            return self._chain(), "end the recursion by a condition"
+        if isinstance(error, TemplatesNotFound):
+            return f"none of the templates {', '.join(map(str, error.templates))} exists", None
+        if isinstance(error, TemplateNotFound):
+            return f'there is no template "{error.name}"', did_you_mean(str(error.name), self._names())
+        if isinstance(error, MissingNameError):
+            known = error.owner if isinstance(error.owner, dict) else values if error.owner is None else ()
+            return _undefined(error), did_you_mean(str(error.name), map(str, known))
+        if isinstance(error, TemplateSyntaxError):
+            gone = next((n for names in NOT_FROZEN.values() for n in names if f"'{n}'" in str(error.message)), None)
+            hint = f'"{gone}" is not available in a frozen build: it gives another text each time' if gone else None
+            return str(error.message), hint
+        return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}", None
+
+    def _place(self, error: Exception) -> tuple[str | None, int | None]:
+        """The innermost template and line of a traceback that Jinja has rewritten."""
+        place: tuple[str | None, int | None] = (None, None)
+        trace = error.__traceback__
+        while trace is not None:
+            if "__jinja_exception__" in trace.tb_frame.f_globals:
+                place = f"{self._folder}/{trace.tb_frame.f_code.co_filename}", trace.tb_lineno
+            trace = trace.tb_next
+        return place
+
+    def _chain(self) -> str:
+        """Which templates include one another without end, from the end of what was loaded."""
+        *before, last = self._loaded or [""]
+        if last not in before:
+            return "a macro calls itself without end"
+        cycle = [last, *before[len(before) - 1 - before[::-1].index(last) + 1 :], last]
+        return "templates include one another without end: " + " -> ".join(cycle)
+
+    def _refuse_addresses(self, manifest: Manifest, system: str, values: Mapping[str, Any]) -> None:
+        """An address in memory comes from a printed object; one that a source spells out is text."""
+        for match in _ADDRESS.finditer(system):
+            sources = (self._read(path) or b"" for path in self._lookups)
+            if match[0] not in repr(values) and not any(match[0].encode() in source for source in sources):
+                hint = "print its fields, not the object"
+                message = f'the text has the address of an object, "{match[0].strip()}"'
+                raise CacheunitError(manifest.fault(message, "system", hint=hint))
+
+
+def _bounded(chunks: Iterable[str], name: str) -> Iterator[str]:
+    length = 0
+    for chunk in chunks:
+        length += len(chunk)
+        if length > MOST_CHARACTERS:
+            raise fail(f'"{name}" gives more than {MOST_CHARACTERS} characters')
+        yield chunk
+
+
+def _undefined(error: MissingNameError) -> str:
+    owner = "" if error.owner is None else f" in a {type(error.owner).__name__}"
+    return f'"{error.name}" is undefined{owner}'
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Parts set apart by exactly one blank line; empty ones do not count, and a single one stays as it is."""
+    texts = [part for part in parts if part.strip("\n")]
+    if len(texts) <= 1:
+        return "".join(texts)
+    end = texts[-1][len(texts[-1].rstrip("\n")) :]
+    return "\n\n".join(text.strip("\n") for text in texts) + end
+
+
+def _parse_data(data: bytes, path: str) -> Any:  # noqa: ANN401
+    extension = path.rpartition(".")[2].lower()
+    if extension in {"yaml", "yml"}:
+        return read_yaml(data, path).value
+    return read_json(data, path).value if extension == "json" else decode(data, path)
