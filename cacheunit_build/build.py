@@ -43,6 +43,15 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An input whose fingerprint is not what it was; None where the file was, or is, absent."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """What `check` found: every drift, every fault; with neither, `verified` artifacts are as locked."""
 
@@ -71,7 +80,7 @@ def build(
     selection = selection or Selection()
     try:
         with edges.files.exclusive():
-            before, notes = _old_lock(edges.files, selection, locked=locked)
+            before, notes = _lock_to_replace(edges.files, selection, locked=locked)
             compiled = compile_project(edges, selection, progress)
             if compiled.faults:
                 return Built(faults=compiled.faults, notes=notes)
@@ -81,15 +90,23 @@ def build(
         return Built(faults=error.faults)
 
 
-def _old_lock(files: Files, selection: Selection, *, locked: bool) -> tuple[Lock, tuple[str, ...]]:
-    """The lock as it is; one that says nothing reliable is made anew by a whole build, and only by that."""
+def old_lock(files: Files) -> Lock:
+    """The lock as it is; empty where there is none.
+
+    Raises:
+        LockUnknownError: it is broken or in the middle of a merge.
+        CacheunitError: a newer version wrote it.
+    """
     data = files.read(LOCK)
-    if data is None:
-        if locked:
-            raise fail(f"there is no {LOCK} to hold the build to", hint='run "cacheunit build" and commit the lock')
-        return EMPTY, ()
+    return EMPTY if data is None else parse_lock(data, LOCK)
+
+
+def _lock_to_replace(files: Files, selection: Selection, *, locked: bool) -> tuple[Lock, tuple[str, ...]]:
+    """The lock as it is; one that says nothing reliable is made anew by a whole build, and only by that."""
+    if locked and files.read(LOCK) is None:
+        raise fail(f"there is no {LOCK} to hold the build to", hint='run "cacheunit build" and commit the lock')
     try:
-        return parse_lock(data, LOCK), ()
+        return old_lock(files), ()
     except LockUnknownError as error:
         if locked or selection:
             raise
@@ -149,12 +166,11 @@ def check(edges: Edges, selection: Selection | None = None, *, progress: Progres
     """Compiles in memory and compares with the lock and with `build/`. Writes nothing at all."""
     selection = selection or Selection()
     try:
-        data = edges.files.read(LOCK)
-        before = EMPTY if data is None else parse_lock(data, LOCK)
+        before = old_lock(edges.files)
         compiled = compile_project(edges, selection, progress)
     except CacheunitError as error:
         return Checked(faults=error.faults)
-    notes = [] if data is not None else [f"there is no {LOCK}"]
+    notes = [] if edges.files.read(LOCK) is not None else [f"there is no {LOCK}"]
     if not edges.files.exists(compiled.config.build):
         notes.append(f"there is no {compiled.config.build}/: compared with the lock alone")
     if compiled.faults:
@@ -172,7 +188,8 @@ def _all_drift(edges: Edges, compiled: Compiled, before: Lock, selection: Select
         entries={**kept, **{artifact.key: artifact.entry for artifact in compiled.artifacts}},
     )
     for drift in drift_between(before, after):
-        yield replace(drift, because=changed_inputs(edges, compiled, before, (drift.prefix, drift.target)))
+        changed = changed_inputs(edges, compiled, before, (drift.prefix, drift.target))
+        yield replace(drift, because=tuple(change.path for change in changed))
     if not files.exists(folder):
         return
     unlocked = {path for key in compiled.keys - before.entries.keys() for path in artifact_paths(*key, folder)}
@@ -186,25 +203,35 @@ def _all_drift(edges: Edges, compiled: Compiled, before: Lock, selection: Select
             yield drift
 
 
-def changed_inputs(edges: Edges, compiled: Compiled, before: Lock, key: Key) -> tuple[str, ...]:
-    """The files that differ from what made the lock's entry of `key`: as the cache recorded it, else as git has it."""
+def changed_inputs(edges: Edges, compiled: Compiled, before: Lock, key: Key) -> tuple[Change, ...]:
+    """The files that differ from what made the lock's entry of `key`: as the cache recorded it, else as git has it.
+
+    Empty where neither knows.
+    """
     entry = before.entries.get(key)
-    artifact = next((artifact for artifact in compiled.artifacts if artifact.key == key), None)
     if entry is None:
         return ()
+    artifact = compiled.find(key)
     now = {} if artifact is None else {lookup.path: lookup.found for lookup in artifact.lookups}
     then = edges.memory.of(*key, entry)
-    if then is not None:
-        current = {path: now.get(path, edges.files.fingerprint(path)) for path in {*then, *now}}
-        return tuple(sorted(path for path, found in current.items() if then.get(path) != found))
-    changed = []
-    for path, found in now.items():
+    if then is None:
+        then = _committed(edges, now)
+    changes = (
+        Change(path=path, old=then.get(path), new=now[path] if path in now else edges.files.fingerprint(path))
+        for path in sorted({*then, *now})
+    )
+    return tuple(change for change in changes if change.old != change.new)
+
+
+def _committed(edges: Edges, now: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    """The same files as they were committed with the lock; as they are now where git does not know."""
+    then = dict(now)
+    for path in now:
         committed = edges.history.before(path)
         if committed is None:
-            return ()
-        if (None if committed[0] is None else fingerprint(committed[0])) != found:
-            changed.append(path)
-    return tuple(sorted(changed))
+            return now
+        then[path] = None if committed[0] is None else fingerprint(committed[0])
+    return then
 
 
 def _merged(compiled: Compiled, before: Lock, kept: Mapping[Key, Entry]) -> Lock:

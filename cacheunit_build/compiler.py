@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import unicodedata
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
@@ -43,6 +44,12 @@ class Compiled:
     def keys(self) -> set[Key]:
         """The artifacts by prefix and target."""
         return {artifact.key for artifact in self.artifacts}
+
+    def find(self, key: Key) -> Artifact | None:
+        """The artifact of that key."""
+        index = bisect.bisect_left(self.artifacts, key, key=lambda artifact: artifact.key)
+        found = self.artifacts[index : index + 1]
+        return found[0] if found and found[0].key == key else None
 
 
 def read_project(files: Files) -> tuple[Config, dict[str, Target]]:

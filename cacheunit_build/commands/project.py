@@ -1,0 +1,153 @@
+"""`build`, `check`, `show`, `explain`: what is done with a project's prefixes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.commands.session import (
+    NO,
+    OK,
+    WRONG,
+    Progress,
+    Session,
+    format_option,
+    put,
+    put_bytes,
+    put_json,
+    say_faults,
+    target_option,
+    with_session,
+)
+from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.ports import Selection
+
+if TYPE_CHECKING:
+    from cacheunit_build.build import Built, Checked
+
+_names = click.argument("names", metavar="[NAME]...", nargs=-1)
+
+
+@click.command()
+@_names
+@target_option
+@click.option("--locked", is_flag=True, help="Write only what matches the lock; never the lock.")
+@format_option
+@with_session
+def build(session: Session, names: tuple[str, ...], target: str | None, form: str, *, locked: bool) -> int:
+    """Compile what changed, write artifacts, then the lock."""
+    from cacheunit_build import build as story
+    from cacheunit_build.report.data import built_data
+
+    with Progress(session) as progress:
+        built = story.build(session.edges(), Selection(names=names, target=target), locked=locked, progress=progress)
+    if form == "json":
+        put_json(built_data(built))
+    else:
+        _tell_built(session, built)
+    return WRONG if built.faults else NO if built.drift else OK
+
+
+def _tell_built(session: Session, built: Built) -> None:
+    from cacheunit_build.report.text import built_text, drift_text
+
+    for note in built.notes:
+        session.say(f"note: {note}")
+    for orphan in built.orphans:
+        session.say(f"warning: {orphan.path} is not in the lock; it is left alone")
+    if built.faults:
+        say_faults(built.faults)
+        session.say(f"\n{len(built.faults)} error{'' if len(built.faults) == 1 else 's'}; nothing was written")
+    elif built.drift:
+        put(drift_text(built.drift))
+        session.say(
+            '\nrefused: not as locked, nothing was written\n\nhint: "cacheunit build" locks what the sources give'
+        )
+    else:
+        put(built_text(built, reasons=session.verbose))
+
+
+@click.command()
+@_names
+@target_option
+@format_option
+@with_session
+def check(session: Session, names: tuple[str, ...], target: str | None, form: str) -> int:
+    """Compile in memory, compare with the lock and build/; write nothing."""
+    from cacheunit_build import build as story
+    from cacheunit_build.report.data import checked_data
+
+    with Progress(session) as progress:
+        checked = story.check(session.edges(), Selection(names=names, target=target), progress=progress)
+    if form == "json":
+        put_json(checked_data(checked))
+    else:
+        _tell_checked(session, checked)
+    return WRONG if checked.faults else OK if checked.ok else NO
+
+
+def _tell_checked(session: Session, checked: Checked) -> None:
+    from cacheunit_build.report.text import checked_text
+
+    for note in checked.notes:
+        session.say(f"note: {note}")
+    if checked.faults:
+        say_faults(checked.faults)
+        return
+    put(checked_text(checked))
+    if checked.drift:
+        session.say('\nhint: "cacheunit build" makes and locks what the sources give')
+
+
+@click.command()
+@click.argument("name")
+@target_option
+@click.option("--tokens", is_flag=True, help="The tokens, with unit marks and the padding set apart.")
+@click.option("--request", is_flag=True, help="The request fragment.")
+@with_session
+def show(session: Session, name: str, target: str | None, *, tokens: bool, request: bool) -> int:
+    """Print the exact bytes of an artifact, as the sources give them now."""
+    from cacheunit_build.compiler import compile_project
+    from cacheunit_build.report.text import tokens_text
+
+    if tokens and request:
+        raise click.UsageError("--tokens and --request exclude each other")
+    edges = session.edges()
+    compiled = compile_project(edges, Selection(names=(name,), target=target))
+    if compiled.faults:
+        raise CacheunitError(*compiled.faults)
+    if len(compiled.artifacts) > 1:
+        which = ", ".join(f"{artifact.prefix} for {artifact.target}" for artifact in compiled.artifacts)
+        raise fail(f'"{name}" has {len(compiled.artifacts)} artifacts', hint=f"name one of {which}")
+    artifact = compiled.artifacts[0]
+    if not tokens:
+        put_bytes(artifact.request if request else artifact.text)
+        return OK
+    goal = compiled.targets[artifact.target]
+    framed = f"{goal.frame.before}{artifact.text.decode()}{goal.frame.after}"
+    pieces = session.shelf(session.files()).load(goal.tokenizer).pieces(framed)
+    put(tokens_text(pieces, artifact, goal.frame.before))
+    return OK
+
+
+@click.command()
+@click.argument("name")
+@target_option
+@format_option
+@with_session
+def explain(session: Session, name: str, target: str | None, form: str) -> int:
+    """Say why an artifact is as it is: inputs, plan and reason, what changed since the lock."""
+    from cacheunit_build import explain as story
+    from cacheunit_build.report.data import explained_data
+    from cacheunit_build.report.text import explained_text
+
+    explained = story.explain(session.edges(), Selection(names=(name,), target=target))
+    if form == "json":
+        put_json({"artifacts": [explained_data(item) for item in explained]})
+    else:
+        put(explained_text(explained))
+    return OK
+
+
+COMMANDS = (build, check, show, explain)

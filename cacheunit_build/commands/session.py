@@ -1,0 +1,123 @@
+"""What all commands share: where they run, how they print, and the options they have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from cacheunit_build.edges.files import CACHE, ProjectFiles, find_root
+from cacheunit_build.ports import LOCK, Edges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from cacheunit_build.edges.tokenizers import TokenizerShelf
+    from cacheunit_build.errors import Fault
+
+OK, NO, WRONG, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+
+_SILENT_SECONDS = 1.0
+
+
+class Session:
+    """One run of the command line in `folder`."""
+
+    def __init__(self, folder: Path, *, quiet: bool, verbose: bool) -> None:
+        self.folder = folder
+        self.quiet = quiet
+        self.verbose = verbose
+
+    def files(self) -> ProjectFiles:
+        """The files of the project around the folder."""
+        return ProjectFiles(find_root(self.folder))
+
+    def shelf(self, files: ProjectFiles) -> TokenizerShelf:
+        """The vocabularies that this project can name."""
+        from cacheunit_build.edges.tokenizers import TokenizerShelf
+
+        return TokenizerShelf(files.read)
+
+    def edges(self) -> Edges:
+        """The outside world of that project."""
+        from cacheunit_build.edges.cache import InputRecord
+        from cacheunit_build.edges.git import History
+
+        files = self.files()
+        return Edges(
+            files=files,
+            tokenizers=self.shelf(files),
+            memory=InputRecord(files.root / CACHE),
+            history=History(files.root, LOCK),
+        )
+
+    def say(self, text: str) -> None:
+        """Talk, on standard error."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+
+class Progress:
+    """A bar on standard error, if that is a terminal and the work takes longer than a second."""
+
+    def __init__(self, session: Session) -> None:
+        self._wanted = sys.stderr.isatty() and not session.quiet
+        self._begun = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Shows that `done` of `total` manifests are compiled."""
+        if not self._wanted or time.monotonic() - self._begun < _SILENT_SECONDS:
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("compiling", total=total)
+            self._bar.start()
+        self._bar.update(self._task, completed=done)
+
+
+def put(text: str) -> None:
+    """Data, on standard output."""
+    click.echo(text)
+
+
+def put_bytes(data: bytes) -> None:
+    """Exactly these bytes, on standard output."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def put_json(value: object) -> None:
+    """A report, on standard output."""
+    put(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def say_faults(faults: Iterable[Fault]) -> None:
+    """Every fault, on standard error."""
+    word = click.style("error:", fg="red", bold=True)
+    colour = False if os.environ.get("NO_COLOR") else None
+    click.echo("\n\n".join(f"{word} {fault}" for fault in faults), err=True, color=colour)
+
+
+format_option = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the report."
+)
+target_option = click.option("--target", metavar="T", help="Only for this target, by its name or a model's.")
+with_session = click.make_pass_decorator(Session)

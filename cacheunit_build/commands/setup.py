@@ -1,0 +1,112 @@
+"""`targets`, `init`, `schema`, `clean`: what stands around a project."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cacheunit_build.commands.session import OK, Session, format_option, put, put_json, with_session
+from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
+
+
+@click.command()
+@click.argument("name", required=False)
+@format_option
+@with_session
+def targets(session: Session, name: str | None, form: str) -> int:
+    """List the known targets and the project's; with NAME, everything about one, with the evidence of its numbers."""
+    from cacheunit_build.compiler import read_project
+    from cacheunit_build.report.data import targets_data
+    from cacheunit_build.report.text import target_text, targets_text
+    from cacheunit_build.targets import find_target, target_names
+
+    _, known = read_project(session.files())
+    if name is not None:
+        found = find_target(name, known)
+        if found is None:
+            raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(known)))
+        known = {found.name: found}
+    if form == "json":
+        put_json(targets_data(known))
+    else:
+        put(target_text(known[found.name]) if name is not None and found is not None else targets_text(known))
+    return OK
+
+
+@click.command()
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@with_session
+def init(session: Session, files: tuple[Path, ...]) -> int:
+    """Make a project in the folder, with a prefix for each existing prompt FILE; change no file that is there."""
+    from cacheunit_build.document import decode
+    from cacheunit_build.edges.files import ProjectFiles
+    from cacheunit_build.scaffold import new_project, prefix_name
+
+    prompts: dict[str, str] = {}
+    for file in files:
+        name = prefix_name(file.name.partition(".")[0])
+        if name in prompts:
+            raise fail(f'two of the files would be prefix "{name}"', hint="rename one of them")
+        prompts[name] = decode(file.read_bytes(), str(file))
+    project = ProjectFiles(session.folder)
+    made = new_project(prompts)
+    present = [path for path in made if project.read(path) is not None]
+    clashes = [path for path in present if path.startswith(("prefixes/", "templates/"))]
+    if clashes:
+        raise CacheunitError(*(Fault(message="is there already", path=path) for path in clashes))
+    project.commit({path: text.encode() for path, text in made.items() if path not in present}, (), None)
+    for path in made:
+        put(f"{'kept' if path in present else 'made'}  {path}")
+    for path in sorted({".gitattributes", ".gitignore"} & set(present)):
+        session.say(f"note: {path} was there; add to it:\n{made[path].rstrip()}")
+    session.say('\nnext: "cacheunit build"')
+    return OK
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["manifest", "config"]), default="manifest")
+def schema(what: str) -> int:
+    """Print the JSON Schema of a manifest, or of the settings, for editors."""
+    put_json(_manifest_schema() if what == "manifest" else _config_schema())
+    return OK
+
+
+_DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+def _manifest_schema() -> dict[str, Any]:
+    from cacheunit_build.manifest import ManifestSchema
+
+    return {**_DIALECT, **ManifestSchema.model_json_schema()}
+
+
+def _config_schema() -> dict[str, Any]:
+    from cacheunit_build.config import ConfigSchema
+    from cacheunit_build.targets import TargetTable
+
+    table = TargetTable.model_json_schema(ref_template="#/$defs/{model}")
+    settings = ConfigSchema.model_json_schema()
+    settings["properties"]["target"]["additionalProperties"] = {"$ref": "#/$defs/TargetTable"}
+    definitions = {**settings.pop("$defs", {}), **table.pop("$defs", {}), "TargetTable": table}
+    return {**_DIALECT, **settings, "$defs": definitions}
+
+
+@click.command()
+@with_session
+def clean(session: Session) -> int:
+    """Remove .cacheunit/, the local cache; no output changes."""
+    from cacheunit_build.edges.files import CACHE
+
+    folder = session.files().root / CACHE
+    if folder.is_dir():
+        shutil.rmtree(folder)
+        put(f"removed  {CACHE}/")
+    else:
+        session.say(f"there is no {CACHE}/")
+    return OK
+
+
+COMMANDS = (targets, init, schema, clean)

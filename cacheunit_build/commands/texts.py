@@ -1,0 +1,119 @@
+"""`count` and `pad`: one text from a file or standard input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from cacheunit_build.commands.session import OK, Session, format_option, put, put_bytes, put_json, with_session
+from cacheunit_build.errors import did_you_mean, fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cacheunit_build.edges.tokenizers import Vocabulary
+    from cacheunit_build.model import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ruler:
+    """What a text is measured with; without a frame, the bare text."""
+
+    vocabulary: Vocabulary
+    frame: Frame | None
+    unit: int
+
+
+def _text_command(command: Callable[..., int]) -> click.Command:
+    options = (
+        click.argument("file", type=click.File("rb"), default="-"),
+        click.option(
+            "--target", metavar="T", help="Count in this target's frame. Default: the project's first target."
+        ),
+        click.option("--tokenizer", metavar="X", help="Count the bare text: a tiktoken encoding, or a tokenizer.json."),
+        click.option("--unit", type=click.IntRange(min=1), help="Tokens in a cache unit. Default: the target's."),
+        format_option,
+        with_session,
+    )
+    for option in reversed(options):  # the first is to stand first in the help
+        command = option(command)
+    return click.command()(command)
+
+
+def count(
+    session: Session, file: IO[bytes], target: str | None, tokenizer: str | None, unit: int | None, form: str
+) -> int:
+    """Count the tokens of a text: its static tokens in a target's frame, or bare with --tokenizer."""
+    from cacheunit_build.measure import measure
+    from cacheunit_build.report.data import measured_data
+    from cacheunit_build.report.text import measured_text
+
+    text = _read(file)
+    ruler = _ruler(session, target, tokenizer, unit)
+    measured = measure(text, ruler.vocabulary, frame=ruler.frame, unit=ruler.unit)
+    if form == "json":
+        put_json(measured_data(measured))
+    else:
+        put(str(measured.tokens))
+        session.say(measured_text(measured))
+    return OK
+
+
+def pad(
+    session: Session, file: IO[bytes], target: str | None, tokenizer: str | None, unit: int | None, form: str
+) -> int:
+    """Print a text with the padding that ends it on a cache-unit boundary."""
+    from cacheunit_build.measure import measure, padding_for
+    from cacheunit_build.report.data import measured_data
+    from cacheunit_build.report.text import measured_text
+
+    text = _read(file)
+    ruler = _ruler(session, target, tokenizer, unit)
+    padding = padding_for(text, ruler.vocabulary, frame=ruler.frame, unit=ruler.unit)
+    measured = measure(text + padding, ruler.vocabulary, frame=ruler.frame, unit=ruler.unit)
+    if form == "json":
+        put_json({**measured_data(measured), "text": text + padding, "padding_text": padding})
+    else:
+        put_bytes((text + padding).encode())
+        session.say(measured_text(measured))
+    return OK
+
+
+def _read(file: IO[bytes]) -> str:
+    from cacheunit_build.document import decode
+
+    return decode(file.read(), file.name if file.name != "<stdin>" else "standard input")
+
+
+def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: int | None) -> _Ruler:
+    from cacheunit_build.compiler import read_project
+    from cacheunit_build.targets import find_target, target_names
+
+    if target is not None and tokenizer is not None:
+        raise click.UsageError("--target and --tokenizer exclude each other")
+    files = session.files()
+    if tokenizer is not None:
+        return _Ruler(vocabulary=_bare(tokenizer), frame=None, unit=unit or 0)
+    config, targets = read_project(files)
+    name = target or config.targets[0]
+    goal = find_target(name, targets)
+    if goal is None:
+        raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(targets)))
+    return _Ruler(vocabulary=session.shelf(files).load(goal.tokenizer), frame=goal.frame, unit=unit or goal.cache.unit)
+
+
+def _bare(name: str) -> Vocabulary:
+    """The vocabulary of a tokenizer.json anywhere on this machine, or of a tiktoken encoding."""
+    from cacheunit_build.edges.tokenizers import TokenizerShelf
+    from cacheunit_build.model import TokenizerSpec
+
+    if name.endswith(".json"):
+        file = Path(name)
+        return TokenizerShelf(lambda _: file.read_bytes() if file.is_file() else None).load(TokenizerSpec(path=name))
+    return TokenizerShelf(lambda _: None).load(TokenizerSpec(encoding=name))
+
+
+COMMANDS = (_text_command(count), _text_command(pad))

@@ -1,0 +1,50 @@
+"""Why an artifact is as it is: its inputs, and which of them differ from what made the lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cacheunit_build.build import changed_inputs, old_lock
+from cacheunit_build.compiler import compile_project
+from cacheunit_build.errors import CacheunitError
+
+if TYPE_CHECKING:
+    from cacheunit_build.build import Change
+    from cacheunit_build.model import Artifact
+    from cacheunit_build.ports import Edges, Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """One artifact with what encodes it, how the lock stands to it, and the inputs that changed since the lock."""
+
+    artifact: Artifact
+    engine: str
+    locked: Literal["same", "different", "absent", "unknown"]
+    changed: tuple[Change, ...]
+
+
+def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
+    """Explains every artifact that `selection` takes.
+
+    Raises:
+        CacheunitError: every fault in the sources.
+    """
+    compiled = compile_project(edges, selection)
+    if compiled.faults:
+        raise CacheunitError(*compiled.faults)
+    try:
+        lock = old_lock(edges.files)
+    except CacheunitError:
+        lock = None
+    explained = []
+    for artifact in compiled.artifacts:
+        entry = None if lock is None else lock.entries.get(artifact.key)
+        state: Literal["same", "different", "absent", "unknown"] = "unknown" if lock is None else "absent"
+        if entry is not None:
+            state = "same" if entry == artifact.entry else "different"
+        changed = () if lock is None else changed_inputs(edges, compiled, lock, artifact.key)
+        engine = compiled.engines[artifact.target]
+        explained.append(Explained(artifact=artifact, engine=engine, locked=state, changed=changed))
+    return tuple(explained)

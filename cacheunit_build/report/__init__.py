@@ -1,0 +1,1 @@
+"""Results -> what people and tools read. Pure: nothing here prints."""

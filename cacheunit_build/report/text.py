@@ -1,0 +1,235 @@
+"""Results -> text for people."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from cacheunit_build.report.data import status_of
+from cacheunit_build.report.table import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cacheunit_build.build import Built, Change, Checked
+    from cacheunit_build.explain import Explained
+    from cacheunit_build.measure import Measured
+    from cacheunit_build.model import Artifact, Drift, Lookup, Target
+
+
+def built_text(built: Built, *, reasons: bool = False) -> str:
+    """One line an artifact, and a summary; with `reasons`, why each is padded or not."""
+    header = ("prefix", "target", "tokens", "units", "padding", "state", "plan")
+    rows = [
+        (
+            artifact.prefix,
+            artifact.target,
+            f"{artifact.entry.tokens:,}",
+            units_text(artifact.entry.tokens, artifact.entry.unit),
+            f"{artifact.entry.padding:,}",
+            status_of(artifact, built),
+            artifact.plan.reason if reasons else artifact.plan.action,
+        )
+        for artifact in built.artifacts
+    ]
+    rows += [(prefix, target, "", "", "", "removed", "") for prefix, target in built.removed]
+    return columns([header, *rows], right=(2, 3, 4)) + f"\n\n{_summary(built)}" if rows else _summary(built)
+
+
+def _summary(built: Built) -> str:
+    count = len(built.artifacts)
+    tokens = sum(artifact.entry.tokens for artifact in built.artifacts)
+    states = [f"{len(built.written):,} built", f"{count - len(built.written):,} unchanged"]
+    states += [f"{len(built.removed):,} removed"] if built.removed else []
+    return f"{_plural(count, 'artifact')}, {tokens:,} static tokens: {', '.join(states)}; lock {built.lock}"
+
+
+def units_text(tokens: int, unit: int) -> str:
+    """Full units, and what is past them: `13`, `1 + 107`; a dash where the unit is unknown."""
+    if unit == 0:
+        return "-"
+    full, past = divmod(tokens, unit)
+    return f"{full:,} + {past:,}" if past else f"{full:,}"
+
+
+def checked_text(checked: Checked) -> str:
+    """Each drift with what explains it, or how much was verified."""
+    if checked.ok:
+        return f"ok: {_plural(checked.verified, 'artifact')} as locked"
+    return f"{drift_text(checked.drift)}\n\n{_plural(len(checked.drift), 'difference')}"
+
+
+def drift_text(drift: Sequence[Drift]) -> str:
+    """One line a drift."""
+    return columns([(item.kind, item.prefix or item.path or "", item.target, _because(item)) for item in drift])
+
+
+def _because(drift: Drift) -> str:
+    if drift.because:
+        return f"because of {', '.join(drift.because)}"
+    return drift.path if drift.path and drift.prefix else ""
+
+
+def explained_text(explained: Iterable[Explained]) -> str:
+    """For each artifact its numbers, plan and reason, inputs by who asked for them, and what changed since the lock."""
+    return "\n\n".join(_explained(item) for item in explained)
+
+
+def _explained(explained: Explained) -> str:
+    artifact, entry = explained.artifact, explained.artifact.entry
+    soft = f"; {artifact.soft} more may change with what follows" if artifact.soft else ""
+    facts = [
+        ("  tokens", f"{entry.tokens:,} static, {entry.counted} ({explained.engine}){soft}"),
+        ("  units", f"{units_text(entry.tokens, entry.unit)} of {entry.unit:,}" if entry.unit else "unknown"),
+        ("  padding", f"{entry.padding:,} tokens"),
+        ("  plan", f"{artifact.plan.action}: {artifact.plan.reason}"),
+        ("  text", entry.text),
+        ("  request", entry.request),
+        ("  token ids", entry.token_ids),
+        ("  lock", _LOCKED[explained.locked]),
+    ]
+    inputs = ["  inputs", columns(_tree(artifact.lookups))]
+    changed = [_change(change) for change in explained.changed]
+    return "\n".join([f"{artifact.prefix} for {artifact.target}", columns(facts), *inputs, *changed])
+
+
+def _change(change: Change) -> str:
+    return (
+        f"  changed since the lock: {change.path}\n    was {change.old or 'absent'}\n    is  {change.new or 'absent'}"
+    )
+
+
+_LOCKED = {
+    "same": "as locked",
+    "different": "differs from the lock",
+    "absent": "not in the lock",
+    "unknown": "the lock cannot be read",
+}
+
+
+def _tree(lookups: Sequence[Lookup]) -> list[tuple[str, str]]:
+    """Each file below the one that asked for it, with its fingerprint."""
+    depth = {lookup.path: 0 for lookup in lookups}
+    rows = []
+    for lookup in _in_order(lookups):
+        depth[lookup.path] = depth.get(lookup.asked_by or "", -1) + 1
+        rows.append((f"    {'  ' * depth[lookup.path]}{lookup.path}", lookup.found or "absent"))
+    return rows
+
+
+def _in_order(lookups: Sequence[Lookup], asked_by: str | None = None) -> list[Lookup]:
+    """Depth first, each asker before what it asked for."""
+    ordered = []
+    for lookup in lookups:
+        if lookup.asked_by == asked_by:
+            ordered += [lookup, *_in_order(lookups, lookup.path)]
+    return ordered
+
+
+def targets_text(targets: Mapping[str, Target]) -> str:
+    """One line a target."""
+    header = ("target", "kind", "unit", "minimum", "read", "write", "request", "description")
+    rows = [
+        (
+            target.name,
+            target.cache.kind,
+            _known(target.cache.unit),
+            str(target.cache.minimum),
+            _known(target.cache.read),
+            _known(target.cache.write),
+            target.request,
+            target.description,
+        )
+        for target in targets.values()
+    ]
+    return columns([header, *rows], right=(2, 3, 4, 5))
+
+
+def target_text(target: Target) -> str:
+    """Everything about one target, with the evidence of its numbers."""
+    cache = target.cache
+    facts = [
+        ("  description", target.description),
+        ("  models", ", ".join(target.models)),
+        ("  request", target.request),
+        ("  tokenizer", str(target.tokenizer)),
+        ("  before", repr(target.frame.before)),
+        ("  after", repr(target.frame.after)),
+        ("  cache", f"{cache.kind}, unit {_known(cache.unit)}, minimum {cache.minimum}"),
+        ("  prices", f"read {_known(cache.read)}, write {_known(cache.write)} (an uncached token is 1)"),
+    ]
+    evidence = [f"\n  {e.grade}, checked {e.checked}: {e.claim}\n    {e.source}" for e in cache.evidence]
+    return "\n".join([target.name, columns(facts), *evidence])
+
+
+def _known(number: float | None) -> str:
+    return "unknown" if not number and not isinstance(number, float) else str(number)
+
+
+def measured_text(measured: Measured) -> str:
+    """A count, in words."""
+    lines = [f"{_plural(measured.tokens, 'token')}, {measured.counted} ({measured.tokenizer})"]
+    if measured.unit:
+        units = units_text(measured.tokens, measured.unit)
+        lines.append(f"{units} units of {measured.unit:,}; {measured.padding:,} tokens to the next boundary")
+    if measured.soft:
+        lines.append(f"{measured.soft} more at the end may change with what follows, and are not counted")
+    if measured.control_tokens:
+        lines.append(f"control tokens in the text: {', '.join(measured.control_tokens)}")
+        lines.append(f"with these read as plain characters: {measured.literal:,} tokens")
+    return "\n".join(lines)
+
+
+def tokens_text(pieces: Sequence[bytes], artifact: Artifact, before: str) -> str:
+    """The tokens of a framed prefix, each unit and the padding set apart.
+
+    Args:
+        pieces: the bytes of each token of the framed text.
+        artifact: what they are of.
+        before: what the frame puts before the text.
+    """
+    unit, entry = artifact.entry.unit, artifact.entry
+    marks = _marks(pieces, artifact, before)
+    lines: list[str] = [""]
+    for index, piece in enumerate(pieces):
+        if index in marks:
+            lines += [*marks[index], ""]
+        lines[-1] += f"|{_visible(piece)}"
+    units = f"{units_text(entry.tokens, unit)} units of {unit:,}" if unit else "unit unknown"
+    lines.append(f"=== {entry.tokens:,} static tokens, {units}")
+    return "\n".join(line for line in lines if line)
+
+
+def _marks(pieces: Sequence[bytes], artifact: Artifact, before: str) -> dict[int, list[str]]:
+    """What is to be said before the token of that index."""
+    entry = artifact.entry
+    marks: dict[int, list[str]] = {}
+    starts = list(accumulate(map(len, pieces), initial=0))
+    if entry.padding:
+        end = len(before.encode()) + len(artifact.text)
+        start = end - len(artifact.padding_text.encode())
+        first, after = bisect_right(starts, start) - 1, bisect_left(starts, end)
+        marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
+        marks.setdefault(after, []).append("--- end of padding")
+    for boundary in range(entry.unit, len(pieces), entry.unit) if entry.unit else ():
+        marks.setdefault(boundary, []).append(f"=== unit {boundary // entry.unit:,} ends after {boundary:,} tokens")
+    if artifact.soft:
+        marks.setdefault(entry.tokens, []).append(f"... {artifact.soft} tokens that may change with what follows")
+    return marks
+
+
+def _visible(piece: bytes) -> str:
+    """A token's bytes as one readable run: line ends and bars escaped, half characters as hex."""
+    try:
+        text = piece.decode()
+    except UnicodeDecodeError:
+        return "".join(f"\\x{byte:02x}" for byte in piece)
+    return "".join(_ESCAPES.get(c, c if c.isprintable() else c.encode("unicode_escape").decode()) for c in text)
+
+
+_ESCAPES = {"\n": "\\n", "|": "\\|", "\\": "\\\\", "\u3000": "\u3000"}
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
