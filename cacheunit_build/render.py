@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.model import Manifest, Variant
 
+_QUOTED = re.compile(r"'(\w+)'")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")
 
 
@@ -54,8 +55,7 @@ class Renderer:
         self._lookups = {}
         self._asker = manifest.path
         values = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
-        parts = [self._part(manifest, index, values) for index in range(len(manifest.system))]
-        system = _joined(parts)
+        system = _joined(self._parts(manifest, values))
         if not system.strip():
             raise CacheunitError(manifest.fault("the system text is empty", "system"))
         self._refuse_addresses(manifest, system, values)
@@ -82,20 +82,25 @@ class Renderer:
             raise CacheunitError(*faults)
         return values
 
-    def _part(self, manifest: Manifest, index: int, values: Mapping[str, Any]) -> str:
-        """The text of one entry of `system`."""
-        name = manifest.system[index]
-        try:
-            first, second = (self._text(name, values) for _ in range(2))
-        except CacheunitError as error:
-            if all(fault.path is not None for fault in error.faults):
-                raise
-            raise CacheunitError(
-                *(manifest.fault(f.message, "system", index, hint=f.hint) for f in error.faults)
-            ) from None
-        if first != second:
-            raise CacheunitError(manifest.fault(f'"{name}" gives another text each time', "system", index))
-        return first
+    def _parts(self, manifest: Manifest, values: Mapping[str, Any]) -> list[str]:
+        """The text of each entry of `system`; all faults of all entries at once."""
+        parts: list[str] = []
+        faults: list[Fault] = []
+        for index, name in enumerate(manifest.system):
+            try:
+                first, second = (self._text(name, values) for _ in range(2))
+            except CacheunitError as error:
+                placed = (
+                    f if f.path else manifest.fault(f.message, "system", index, hint=f.hint) for f in error.faults
+                )
+                faults += placed
+                continue
+            if first != second:
+                faults.append(manifest.fault(f'"{name}" gives another text each time', "system", index))
+            parts.append(first)
+        if faults:
+            raise CacheunitError(*faults)
+        return parts
 
     def _text(self, name: str, values: Mapping[str, Any]) -> str:
         self._loaded = []
@@ -141,11 +146,10 @@ class Renderer:
             return f'there is no template "{error.name}"', did_you_mean(str(error.name), self._names())
         if isinstance(error, MissingNameError):
             known = error.owner if isinstance(error.owner, dict) else values if error.owner is None else ()
-            return _undefined(error), did_you_mean(str(error.name), map(str, known))
+            hint = _not_frozen(str(error.name)) if error.owner is None else None
+            return _undefined(error), hint or did_you_mean(str(error.name), map(str, known))
         if isinstance(error, TemplateSyntaxError):
-            gone = next((n for names in NOT_FROZEN.values() for n in names if f"'{n}'" in str(error.message)), None)
-            hint = f'"{gone}" is not available in a frozen build: it gives another text each time' if gone else None
-            return str(error.message), hint
+            return str(error.message), next(filter(None, map(_not_frozen, _QUOTED.findall(str(error.message)))), None)
         return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}", None
 
     def _place(self, error: Exception) -> tuple[str | None, int | None]:
@@ -183,6 +187,12 @@ def _bounded(chunks: Iterable[str], name: str) -> Iterator[str]:
         if length > MOST_CHARACTERS:
             raise fail(f'"{name}" gives more than {MOST_CHARACTERS} characters')
         yield chunk
+
+
+def _not_frozen(name: str) -> str | None:
+    """A hint where `name` is one of Jinja's that do not exist here."""
+    gone = any(name in names for names in NOT_FROZEN.values())
+    return f'"{name}" is not available in a frozen build: it gives another text each time' if gone else None
 
 
 def _undefined(error: MissingNameError) -> str:
