@@ -4,41 +4,49 @@ from __future__ import annotations
 
 import bisect
 import unicodedata
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.align import pad_text_to
-from cacheunit_build.boundary import static_tokens
-from cacheunit_build.compose import compose, freeze_fragment, freeze_text
+from cacheunit_build.artifact import compile_artifact, ready_target
 from cacheunit_build.config import parse_config
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.fingerprint import fingerprint, fingerprint_ids, fingerprint_json
+from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.manifest import expand, parse_manifest
-from cacheunit_build.model import Artifact, Entry, Lookup, TargetIdentity
-from cacheunit_build.plan import make_plan
+from cacheunit_build.model import Lookup
+from cacheunit_build.paths import normal_path
 from cacheunit_build.ports import Selection
 from cacheunit_build.render import Renderer
+from cacheunit_build.source import parse_data
 from cacheunit_build.targets import all_targets, find_target, target_names
+from cacheunit_build.tools import parse_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cacheunit_build.model import Config, Manifest, Rendered, Static, Target, Variant
-    from cacheunit_build.ports import Edges, Files, Key, Tokenizer
+    from cacheunit_build.artifact import ReadyTarget
+    from cacheunit_build.model import Artifact, Config, Manifest, TargetIdentity, Tool, Variant
+    from cacheunit_build.ports import Edges, Files, Key
+    from cacheunit_build.target import Target
 
 _MANIFEST = ".yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """What the sources give now: artifacts in the order of their names, and every fault on the way."""
+    """What the sources give now: artifacts in the order of their names, and every fault on the way.
+
+    `targets` are those that were used, loaded.
+    """
 
     config: Config
-    targets: Mapping[str, Target]
+    targets: Mapping[str, ReadyTarget]
     artifacts: tuple[Artifact, ...]
-    identities: Mapping[str, TargetIdentity]
-    engines: Mapping[str, str]
     faults: tuple[Fault, ...]
+
+    @property
+    def identities(self) -> dict[str, TargetIdentity]:
+        """What the lock is to remember of the targets."""
+        return {name: ready.identity for name, ready in self.targets.items()}
 
     @property
     def keys(self) -> set[Key]:
@@ -148,7 +156,7 @@ class _Compiler:
         self._selection = selection
         self._renderer = Renderer(edges.files.read, self._template_names, config.templates)
         self._names: list[str] = []
-        self._tokenizers: dict[str, Tokenizer] = {}
+        self._ready: dict[str, ReadyTarget] = {}
         self._artifacts: list[Artifact] = []
         self._faults: list[Fault] = []
 
@@ -158,13 +166,8 @@ class _Compiler:
             faults += self._unmet()
         return Compiled(
             config=self._config,
-            targets=self._targets,
+            targets=self._ready,
             artifacts=tuple(sorted(self._artifacts, key=lambda artifact: artifact.key)),
-            identities={
-                name: TargetIdentity(profile=_profile(self._targets[name]), tokenizer=tokenizer.identity)
-                for name, tokenizer in self._tokenizers.items()
-            },
-            engines={name: tokenizer.engine for name, tokenizer in self._tokenizers.items()},
             faults=tuple(dict.fromkeys(faults)),
         )
 
@@ -186,23 +189,53 @@ class _Compiler:
     def compile_manifest(self, name: str, path: str) -> None:
         """Compiles the variants of one manifest for each of its targets."""
         data = self._edges.files.read(path) or b""
+        faults: list[Fault] = []
         try:
             manifest = parse_manifest(data, name=name, path=path)
-            targets = self._targets_of(manifest)
-            variants = expand(manifest)
         except CacheunitError as error:
             self._faults += error.faults
             return
+        lookups = [Lookup(path=path, found=fingerprint(data))]
+        tools = self._tools_of(manifest, lookups, faults)
+        targets = self._targets_of(manifest, faults)
+        variants = expand(manifest)
         self._names += [variant.name for variant in variants]
-        source = Lookup(path=path, found=fingerprint(data))
+        self._faults += faults
+        if faults:
+            return
         for variant in variants:
             if targets and self._selection.takes(variant.name):
-                self._compile_variant(variant, targets, source)
+                self._compile_variant(variant, targets, tools, tuple(lookups))
 
-    def _targets_of(self, manifest: Manifest) -> list[Target]:
+    def _tools_of(self, manifest: Manifest, lookups: list[Lookup], faults: list[Fault]) -> tuple[Tool, ...]:
+        """The tools of a manifest in its order; no name twice."""
+        tools: list[Tool] = []
+        for index, file in enumerate(manifest.tools):
+            path = normal_path(file)
+            try:
+                data = self._edges.files.read(path)
+                lookups.append(
+                    Lookup(path=path, found=None if data is None else fingerprint(data), asked_by=manifest.path)
+                )
+                if data is None:
+                    faults.append(manifest.fault(f'there is no file "{path}"', "tools", index))
+                else:
+                    tools += parse_tools(parse_data(data, path))
+            except CacheunitError as error:
+                faults += (
+                    f if f.path else manifest.fault(f.message, "tools", index, hint=f.hint) for f in error.faults
+                )
+        first: dict[str, Tool] = {}
+        for tool in tools:
+            other = first.setdefault(tool.name, tool)
+            if other is not tool:
+                message = f'tool "{tool.name}" is there already, from {other.path}'
+                faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="keep one of the two"))
+        return tuple(tools)
+
+    def _targets_of(self, manifest: Manifest, faults: list[Fault]) -> list[Target]:
         """The targets of a manifest, or the project's; of these, the one that is selected."""
         found: list[Target] = []
-        faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._config.targets):
             target = find_target(name, self._targets)
             if target is None:
@@ -211,8 +244,6 @@ class _Compiler:
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             elif self._selection.target in (None, target.name):
                 found.append(target)
-        if faults:
-            raise CacheunitError(*faults)
         return found
 
     def _unknown_target(self, manifest: Manifest, name: str, index: int) -> Fault:
@@ -225,83 +256,20 @@ class _Compiler:
         line = document.line((*self._config.under, "targets"))
         return Fault(message=message, path=document.path or None, line=line, hint=hint)
 
-    def _compile_variant(self, variant: Variant, targets: list[Target], source: Lookup) -> None:
+    def _compile_variant(
+        self, variant: Variant, targets: list[Target], tools: tuple[Tool, ...], lookups: tuple[Lookup, ...]
+    ) -> None:
         try:
             rendered = self._renderer.render(variant)
         except CacheunitError as error:
             self._faults += error.faults
             return
-        rendered = replace(rendered, lookups=(source, *rendered.lookups))
+        rendered = replace(rendered, lookups=(*lookups, *rendered.lookups))
         for target in targets:
             try:
-                self._artifacts.append(_compile_artifact(variant, rendered, target, self._tokenizer(target)))
+                if target.name not in self._ready:
+                    self._ready[target.name] = ready_target(target, self._edges)
+                ready = self._ready[target.name]
+                self._artifacts.append(compile_artifact(variant, rendered, tools, ready, self._edges.files.read))
             except CacheunitError as error:
                 self._faults += error.faults
-
-    def _tokenizer(self, target: Target) -> Tokenizer:
-        if target.name not in self._tokenizers:
-            try:
-                self._tokenizers[target.name] = self._edges.tokenizers.load(target.tokenizer)
-            except CacheunitError as error:
-                message = f'target "{target.name}": '
-                raise CacheunitError(
-                    *(replace(fault, message=message + fault.message) for fault in error.faults)
-                ) from None
-        return self._tokenizers[target.name]
-
-
-def _compile_artifact(variant: Variant, rendered: Rendered, target: Target, tokenizer: Tokenizer) -> Artifact:
-    """One variant for one target: composed, counted, planned, padded, counted again, frozen."""
-    manifest = variant.manifest
-    request = compose(rendered, target)
-    seen: dict[str, Static] = {}
-
-    def static(padding: str) -> Static:
-        if padding not in seen:
-            seen[padding] = static_tokens(request.framed(padding), tokenizer.encode, tokenizer.controls)
-        return seen[padding]
-
-    plain = static("")
-    plan = make_plan(plain.tokens, target.cache, manifest.padding)
-    named = f"{variant.name} for {target.name}"
-    try:
-        padding = "" if plan.goal is None else _padding(request.system, plan.goal, lambda text: static(text).tokens)
-    except CacheunitError as error:
-        raise CacheunitError(*(manifest.fault(f"{named}: {f.message}", "padding") for f in error.faults)) from None
-    final = static(padding)
-    if manifest.budget is not None and final.tokens > manifest.budget:
-        over = f"{final.tokens} static tokens, {final.tokens - manifest.budget} over its budget of {manifest.budget}"
-        raise CacheunitError(manifest.fault(f"{named} has {over}", "budget"))
-    text, fragment = freeze_text(request, padding), freeze_fragment(request, padding)
-    entry = Entry(
-        tokens=final.tokens,
-        counted="exact",
-        padding=final.tokens - plain.tokens,
-        unit=target.cache.unit,
-        text=fingerprint(text),
-        request=fingerprint(fragment),
-        token_ids=fingerprint_ids(final.ids),
-    )
-    return Artifact(
-        prefix=variant.name,
-        target=target.name,
-        entry=entry,
-        text=text,
-        request=fragment,
-        padding_text=padding,
-        soft=final.soft,
-        plan=plan,
-        lookups=rendered.lookups,
-    )
-
-
-def _padding(system: str, goal: int, count: Callable[[str], int]) -> str:
-    """Padding for `system` up to `goal` static tokens; `count` takes the padding alone."""
-    return pad_text_to(system, goal, lambda text: count(text[len(system) :]))
-
-
-def _profile(target: Target) -> str:
-    """The fingerprint of what decides an artifact besides its vocabulary: request format, frame, cache rule."""
-    rules = asdict(target.cache)
-    del rules["evidence"]
-    return fingerprint_json({"request": target.request, "frame": asdict(target.frame), "cache": rules})

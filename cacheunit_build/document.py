@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cacheunit_build.errors import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 Keys = tuple[str | int, ...]
 
@@ -85,12 +85,12 @@ def read_json(data: bytes, path: str) -> Document:
     except json.JSONDecodeError as error:
         raise fail(f"not valid JSON: {error.msg}", path=path, line=error.lineno) from None
     except _OddJsonError as error:
-        raise fail(error.args[0], path=path, line=_line_of_second(text, error.args[1])) from None
+        raise fail(error.args[0], path=path, line=_line_of_odd(text, error.args[1])) from None
     except (RecursionError, ValueError) as error:
         raise fail(f"not valid JSON: {error}", path=path) from None
     if re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
         raise fail("half of a surrogate pair, which is no character", path=path)
-    return Document(path=path, value=_map_text(value))
+    return Document(path=path, value=_map_text(value), lines=dict(reversed([*_json_lines(text)])))
 
 
 class _OddJsonError(Exception):
@@ -110,23 +110,45 @@ def _constant(word: str) -> None:
     raise _OddJsonError(f"{word} is not a JSON number", word)
 
 
-_JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}]|NaN|-?Infinity', re.DOTALL)
+_JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
-def _line_of_second(text: str, word: str) -> int | None:
+_BARE: Keys = ("", -1)
+
+
+def _line_of_odd(text: str, word: str) -> int | None:
     """The line of the first key that repeats `word` in its object, or of the bare constant `word`."""
-    objects: list[int] = [0]
+    seen: set[Keys] = set()
+    for keys, line in _json_lines(text, bare=word):
+        if keys in seen or keys == _BARE:
+            return line
+        seen.add(keys)
+    return None
+
+
+def _json_lines(text: str, bare: str | None = None) -> Iterator[tuple[Keys, int]]:
+    """The line of each value's keys in JSON text, in order, repeated keys too; `_BARE` for the constant `bare`."""
+    open_: list[list[Any]] = []  # for each open list or object: [its next index, or None in an object; its present key]
+    line, last = 1, 0
+    yield (), 1
+    before = ""
     for match in _JSON_PART.finditer(text):
         part = match[0]
-        if part == "{":
-            objects.append(0)
-        elif part == "}":
-            objects = objects[:-1] or [0]
-        elif match[1] is not None and json.loads(part[: -len(match[1])]) == word:
-            objects[-1] += 1
-        if part == word or objects[-1] > 1:
-            return text.count("\n", 0, match.start()) + 1
-    return None
+        line, last = line + text.count("\n", last, match.start()), match.start()
+        inside = tuple(level[1] for level in open_)
+        if part == bare:
+            yield _BARE, line
+        if part in "}]":
+            open_ = open_[:-1]
+        elif open_ and open_[-1][0] is None and part[0] == '"' and before in "{,":
+            open_[-1][1] = json.loads(part)
+            yield (*inside[:-1], open_[-1][1]), line
+        elif open_ and open_[-1][0] is not None and part not in ",:":
+            open_[-1][1], open_[-1][0] = open_[-1][0], open_[-1][0] + 1
+            yield (*inside[:-1], open_[-1][1]), line
+        if part in "{[":
+            open_.append([None, None] if part == "{" else [0, 0])
+        before = part
 
 
 def _map_text(value: Any) -> Any:  # noqa: ANN401

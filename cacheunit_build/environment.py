@@ -25,10 +25,43 @@ if TYPE_CHECKING:
 NOT_FROZEN = {"filters": ("random", "pprint"), "globals": ("lipsum",)}
 """Names of Jinja's that give another text each time, and so do not exist here."""
 
+MOST_STEPS = 1_000_000
+"""The most items that all `range` of one environment's render may give together."""
+
 MOST_CHARACTERS = 64_000_000
 """The most characters that one template or one multiplication may give."""
 
 _MOST_EXPONENT = 1_000
+
+
+class StepBudget:
+    """A `range` for templates that ends what would not end: all its items in one render are counted together."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def restart(self) -> None:
+        """A new render begins."""
+        self._steps = 0
+
+    def range(self, *arguments: int) -> range:
+        """As the built-in one, while the budget lasts."""
+        items = range(*arguments)
+        self._steps += len(items)
+        if self._steps > MOST_STEPS:
+            raise SecurityError(f"loops of more than {MOST_STEPS:,} steps")
+        return items
+
+
+def template_place(error: BaseException) -> tuple[str | None, int | None]:
+    """The innermost template's name and line in a traceback that Jinja has rewritten."""
+    place: tuple[str | None, int | None] = (None, None)
+    trace = error.__traceback__
+    while trace is not None:
+        if "__jinja_exception__" in trace.tb_frame.f_globals:
+            place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    return place
 
 
 class MissingNameError(UndefinedError):
@@ -66,6 +99,8 @@ class FrozenEnvironment(ImmutableSandboxedEnvironment):
             finalize=_printed,
         )
         self.asked_by: dict[str, str] = {}
+        self.budget = StepBudget()
+        self.globals["range"] = self.budget.range
         for name in NOT_FROZEN["filters"]:
             del self.filters[name]
         for name in NOT_FROZEN["globals"]:

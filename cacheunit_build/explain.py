@@ -45,6 +45,6 @@ def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
         if entry is not None:
             state = "same" if entry == artifact.entry else "different"
         changed = () if lock is None else changed_inputs(edges, compiled, lock, artifact.key)
-        engine = compiled.engines[artifact.target]
+        engine = compiled.targets[artifact.target].tokenizer.engine
         explained.append(Explained(artifact=artifact, engine=engine, locked=state, changed=changed))
     return tuple(explained)

@@ -23,11 +23,11 @@ def fingerprint_ids(ids: Sequence[int]) -> str:
 
 
 def fingerprint_json(value: object) -> str:
-    """The fingerprint of `canonical_json(value)`."""
-    return fingerprint(canonical_json(value))
+    """The fingerprint of a plain value, whatever the order of its keys."""
+    return fingerprint(json.dumps(value, sort_keys=True, allow_nan=False).encode())
 
 
-def canonical_json(value: object) -> bytes:
-    """`value` as the one JSON text that stands for it: keys sorted, no spaces, UTF-8 unescaped, one final newline."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+def compact_json(value: object) -> bytes:
+    """`value` as JSON without spaces: keys in their given order, UTF-8 unescaped, one final newline."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode() + b"\n"

@@ -37,7 +37,7 @@ class _Entry(Strict):
     unit: int = Field(ge=0)
     text: str = Field(pattern=_SHA)
     request: str = Field(pattern=_SHA)
-    token_ids: str = Field(pattern=_SHA)
+    token_ids: str | None = Field(default=None, pattern=_SHA)
 
 
 class _Lock(Strict):
@@ -91,7 +91,7 @@ def write_lock(lock: Lock) -> bytes:
     """The one JSON text of a lock: two-space indent, sorted keys with `tokens` first in an entry, LF, final newline."""
     prefixes: dict[str, dict[str, Any]] = {}
     for (prefix, target), entry in sorted(lock.entries.items()):
-        fields = asdict(entry)
+        fields = {key: value for key, value in asdict(entry).items() if value is not None}
         prefixes.setdefault(prefix, {})[target] = {"tokens": fields.pop("tokens"), **dict(sorted(fields.items()))}
     used = {target for _, target in lock.entries}
     targets = {name: dict(sorted(asdict(lock.targets[name]).items())) for name in sorted(used)}

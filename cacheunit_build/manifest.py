@@ -6,12 +6,12 @@ import itertools
 import math
 import re
 import urllib.parse
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from cacheunit_build.errors import CacheunitError, Fault
-from cacheunit_build.model import Manifest, Padding, Variant
+from cacheunit_build.model import ExampleSource, Manifest, Padding, Variant
 from cacheunit_build.paths import normal_path
 from cacheunit_build.schema import Strict, validate
 from cacheunit_build.yaml12 import read_yaml
@@ -49,6 +49,18 @@ class _Padding(Strict):
     reuses: int | None = Field(default=None, ge=1, description="How often one cache entry is reused; for `floor`.")
 
 
+class _Example(Strict):
+    role: Literal["user", "assistant"]
+    template: str | None = Field(default=None, description="A template that gives the text.")
+    text: str | None = Field(default=None, description="The text itself, taken literally.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.template is None) == (self.text is None):
+            raise ValueError('needs either "template" or "text"')
+        return self
+
+
 class ManifestSchema(Strict):
     """A cacheunit manifest: one static prefix."""
 
@@ -59,7 +71,9 @@ class ManifestSchema(Strict):
         BeforeValidator(_listed),
         WithJsonSchema({"anyOf": [{"type": "string"}, _TEXTS]}),
         Field(min_length=1, description="A template, or a list of templates that are joined by one blank line."),
-    ]
+    ] = []  # noqa: RUF012 - pydantic copies it
+    tools: list[str] = Field(default=[], description="Files of one tool or a list of tools, JSON or YAML, in order.")
+    examples: list[_Example] = Field(default=[], description="Worked turns that follow the system text.")
     variables: dict[str, Any] = Field(default={}, description="Plain values for the templates.")
     data: dict[str, str] = Field(default={}, description="Variable name -> file: YAML, JSON, or any text.")
     matrix: dict[str, list[Any]] = Field(default={}, description="One variant a combination; an axis is a variable.")
@@ -69,6 +83,9 @@ class ManifestSchema(Strict):
         WithJsonSchema({"anyOf": [{"enum": ["auto", "always", "off"]}, _Padding.model_json_schema()]}),
         Field(description="Whether padding ends the prefix on a cache-unit boundary."),
     ] = _Padding()
+    special_tokens: Literal["refuse", "allow"] = Field(
+        default="refuse", description="Whether the text may spell control tokens of the target."
+    )
     budget: int | None = Field(default=None, ge=1, description="The most static tokens, per target.")
 
 
@@ -90,18 +107,27 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
         description=read.description,
         targets=None if read.targets is None else tuple(read.targets),
         system=tuple(read.system),
+        tools=tuple(read.tools),
+        examples=tuple(ExampleSource(role=e.role, text=e.text, template=e.template) for e in read.examples),
         variables=read.variables,
         data=read.data,
         matrix={axis: tuple(values) for axis, values in read.matrix.items()},
         padding=Padding(mode=read.padding.mode, floor=read.padding.floor, reuses=read.padding.reuses),
+        special_tokens=read.special_tokens,
         budget=read.budget,
         lines=document.lines,
     )
-    checks = (_odd_targets, _odd_names, _odd_paths, _odd_matrix, _odd_padding)
+    checks = (_no_segment, _odd_targets, _odd_names, _odd_paths, _odd_matrix, _odd_padding)
     faults = [fault for check in checks for fault in check(manifest)]
     if faults:
         raise CacheunitError(*faults)
     return manifest
+
+
+def _no_segment(manifest: Manifest) -> list[Fault]:
+    if manifest.system or manifest.tools:
+        return []
+    return [manifest.fault('key "system" is missing', hint='a prefix needs "system" or "tools"')]
 
 
 def _odd_names(manifest: Manifest) -> list[Fault]:
@@ -122,11 +148,13 @@ def _odd_names(manifest: Manifest) -> list[Fault]:
 
 def _odd_paths(manifest: Manifest) -> list[Fault]:
     faults: list[Fault] = []
-    for name, file in manifest.data.items():
+    places: list[tuple[str, str | int, str]] = [("data", name, file) for name, file in manifest.data.items()]
+    places += [("tools", index, file) for index, file in enumerate(manifest.tools)]
+    for key, item, file in places:
         try:
             normal_path(file)
         except CacheunitError as error:
-            faults += [manifest.fault(fault.message, "data", name, hint=fault.hint) for fault in error.faults]
+            faults += [manifest.fault(fault.message, key, item, hint=fault.hint) for fault in error.faults]
     return faults
 
 

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cacheunit_build.align import align_padding, pad_text_concat
 from cacheunit_build.boundary import static_tokens
 from cacheunit_build.errors import fail
-from cacheunit_build.model import Frame, Static
+from cacheunit_build.model import Conversation, Static
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from cacheunit_build.artifact import ReadyTarget
+    from cacheunit_build.ports import Tokenizer
 
 
-class LiteralTokenizer(Protocol):
-    """A vocabulary that can also read control tokens as plain characters."""
-
-    @property
-    def controls(self) -> Collection[int]:
-        """The ids of its control tokens."""
-
-    @property
-    def control_texts(self) -> Mapping[str, int]:
-        """Its control tokens and their ids."""
-
-    @property
-    def engine(self) -> str:
-        """What encodes, and why its ids are to be believed."""
-
-    def encode(self, text: str, *, literal: bool = False) -> Sequence[int]:
-        """The token ids of a text."""
+Framed = Callable[[str, str], str]
+"""System text and the user's words -> the text that the model reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +39,16 @@ class Measured:
     literal: int | None
 
 
-def measure(text: str, tokenizer: LiteralTokenizer, *, frame: Frame | None, unit: int) -> Measured:
+def frame_of(ready: ReadyTarget) -> Framed:
+    """How a target frames a system text that stands alone."""
+    return lambda text, user: ready.frame(Conversation(system=text, tools=(), turns=(), user=user))
+
+
+def measure(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: int) -> Measured:
     """Counts `text`: its static tokens in `frame`, or, without a frame, all its tokens."""
-    framed, static = _static(text, tokenizer, frame)
-    spelt = tuple(sorted(control for control in tokenizer.control_texts if control in text))
-    literal = None
-    if spelt:
-        around = len(tokenizer.encode(framed)) - len(tokenizer.encode(text))
-        literal = len(tokenizer.encode(text, literal=True)) + around
+    static = _static(text, tokenizer, frame)
+    spelt = tuple(tokenizer.controls_in(text))
+    more = len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) if spelt else 0
     return Measured(
         tokens=static.tokens,
         soft=static.soft,
@@ -67,14 +56,14 @@ def measure(text: str, tokenizer: LiteralTokenizer, *, frame: Frame | None, unit
         units=static.tokens // unit if unit else 0,
         past=static.tokens % unit if unit else 0,
         padding=align_padding(static.tokens, unit),
-        counted="exact",
+        counted="estimate" if tokenizer.margin else "exact",
         tokenizer=tokenizer.engine,
         control_tokens=spelt,
-        literal=literal,
+        literal=static.tokens + more if spelt else None,
     )
 
 
-def padding_for(text: str, tokenizer: LiteralTokenizer, *, frame: Frame | None, unit: int) -> str:
+def padding_for(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: int) -> str:
     """The padding that ends `text` on a boundary of `unit` tokens.
 
     Raises:
@@ -82,11 +71,10 @@ def padding_for(text: str, tokenizer: LiteralTokenizer, *, frame: Frame | None, 
     """
     if unit <= 0:
         raise fail("the cache unit is unknown", hint="say --unit N, or name a target that has one")
-    return pad_text_concat(text, unit, lambda joined: _static(joined, tokenizer, frame)[1].tokens)
+    return pad_text_concat(text, unit, lambda joined: _static(joined, tokenizer, frame).tokens)
 
 
-def _static(text: str, tokenizer: LiteralTokenizer, frame: Frame | None) -> tuple[str, Static]:
+def _static(text: str, tokenizer: Tokenizer, frame: Framed | None) -> Static:
     if frame is None:
-        return text, Static(ids=tokenizer.encode(text), soft=0)
-    framed = f"{frame.before}{text}{frame.after}"
-    return framed, static_tokens(framed, tokenizer.encode, tokenizer.controls)
+        return Static(stem=text, ids=tokenizer.encode(text), soft=0)
+    return static_tokens(lambda user: frame(text, user), tokenizer.encode, tokenizer.controls)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from cacheunit_build.document import Document
 
 Axis = str | int | bool
-RequestFormat = Literal["openai-chat", "openai-responses", "anthropic-messages", "text"]
-CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
+Role = Literal["user", "assistant"]
+SpecialTokens = Literal["refuse", "allow"]
 PaddingMode = Literal["auto", "always", "off"]
 Counted = Literal["exact", "estimate"]
 
@@ -29,6 +29,35 @@ class Padding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool in canonical form; `schema` is the JSON Schema of its arguments. `path` and `line` say where it stands."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    strict: bool | None
+    path: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleSource:
+    """A worked turn as the manifest has it: its text, or the template that gives it."""
+
+    role: Role
+    text: str | None
+    template: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A worked turn that follows the system text."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """One prefix as its manifest describes it; `lines` gives the line of each key for messages."""
 
@@ -37,10 +66,13 @@ class Manifest:
     description: str
     targets: tuple[str, ...] | None
     system: tuple[str, ...]
+    tools: tuple[str, ...]
+    examples: tuple[ExampleSource, ...]
     variables: Mapping[str, Any]
     data: Mapping[str, str]
     matrix: Mapping[str, tuple[Axis, ...]]
     padding: Padding
+    special_tokens: SpecialTokens
     budget: int | None
     lines: Mapping[tuple[str | int, ...], int]
 
@@ -78,73 +110,11 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """The system text of a variant and every file that was looked for to make it, in the order of asking."""
+    """The texts of a variant, and every file that was looked for to make them, in the order of asking."""
 
     system: str
+    turns: tuple[Turn, ...]
     lookups: tuple[Lookup, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenizerSpec:
-    """Where a target's vocabulary comes from: a file in a package, a file of the project, or a tiktoken encoding."""
-
-    package: str | None = None
-    file: str | None = None
-    path: str | None = None
-    encoding: str | None = None
-    sha256: str | None = None
-
-    def __str__(self) -> str:
-        """The source as a person would name it."""
-        if self.package is not None:
-            return f"{self.package}/{self.file}"
-        return str(self.path or self.encoding)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """What the target puts before and after the system text."""
-
-    before: str = ""
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Why a number of a target is believed: documented, measured or inferred; when it was checked; where."""
-
-    claim: str
-    grade: Literal["documented", "measured", "inferred"]
-    checked: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRule:
-    """How a target reuses a prefix. `unit` and `minimum` are tokens (0: unknown, none); `read` and `write` are prices.
-
-    Prices are in units of an uncached input token.
-    """
-
-    kind: CacheKind = "unknown"
-    unit: int = 0
-    minimum: int = 0
-    read: float | None = None
-    write: float | None = None
-    evidence: tuple[Evidence, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What a prefix is compiled for."""
-
-    name: str
-    description: str
-    models: tuple[str, ...]
-    request: RequestFormat
-    tokenizer: TokenizerSpec
-    frame: Frame
-    cache: CacheRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,26 +135,30 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A rendered prefix as its target sees it, still without padding."""
+class Conversation:
+    """What a frame lays out for the model: the segments of a prefix, and the user's message that follows."""
 
-    format: RequestFormat
     system: str
-    before: str
-    after: str
+    tools: tuple[Mapping[str, Any], ...]
+    turns: tuple[Turn, ...]
+    user: str
 
-    def framed(self, padding: str = "") -> str:
-        """The text that the model reads, up to where the user's words begin."""
-        return f"{self.before}{self.system}{padding}{self.after}"
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages as chat templates take them; no system message where there is no system text."""
+        first = [{"role": "system", "content": self.system}] if self.system else []
+        turns = [{"role": turn.role, "content": turn.text} for turn in self.turns]
+        return [*first, *turns, {"role": "user", "content": self.user}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Static:
-    """Token ids that all requests made from one framed text share, whatever follows.
+    """Token ids that all requests made from one prefix share, whatever follows.
 
-    `soft` is how many tokens at the end of the framed text may change with what follows, and are not among `ids`.
+    `stem` is the text that they all begin with; `soft` is how many tokens at its end may change with what follows, and
+    are not among `ids`.
     """
 
+    stem: str
     ids: Sequence[int]
     soft: int
 
@@ -205,7 +179,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the lock remembers of one artifact. Fingerprints are of the exact bytes, and of the static token ids."""
+    """What the lock remembers of one artifact. Fingerprints are of the exact bytes, and of the static token ids.
+
+    An estimate has no token ids: they are those of another vocabulary.
+    """
 
     tokens: int
     counted: Counted
@@ -213,12 +190,17 @@ class Entry:
     unit: int
     text: str
     request: str
-    token_ids: str
+    token_ids: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """The frozen output of one prefix for one target."""
+    """The frozen output of one prefix for one target.
+
+    `stem` is the text in front of the user's words; `soft` tokens after the static ones may change with what follows;
+    `literal` is the count with control tokens in the text read as characters, where there are any; `segments` are the
+    fingerprints of the parts; `margin` is the share by which an estimate may be off.
+    """
 
     prefix: str
     target: str
@@ -226,7 +208,11 @@ class Artifact:
     text: bytes
     request: bytes
     padding_text: str
+    stem: str
     soft: int
+    literal: int | None
+    margin: float
+    segments: Mapping[str, str]
     plan: Plan
     lookups: tuple[Lookup, ...]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from cacheunit_build.model import Artifact, Entry, TokenizerSpec
+    from cacheunit_build.model import Artifact, Conversation, Entry
+    from cacheunit_build.target import TokenizerSpec
 
 LOCK = "cacheunit.lock"
 """The lockfile, relative to the project root."""
@@ -59,11 +60,21 @@ class Tokenizer(Protocol):
         """The ids of its control tokens."""
 
     @property
+    def margin(self) -> float:
+        """The share by which a count may be off; 0 with the model's own vocabulary."""
+
+    @property
     def engine(self) -> str:
         """What encodes, and why its ids are to be believed."""
 
-    def encode(self, text: str) -> Sequence[int]:
-        """The token ids of a text, control tokens read as such."""
+    def controls_in(self, text: str) -> Sequence[str]:
+        """The control tokens that a text spells, each once."""
+
+    def encode(self, text: str, *, literal: bool = False) -> Sequence[int]:
+        """The token ids of a text, control tokens read as such, or with `literal` as characters."""
+
+    def pieces(self, text: str) -> Sequence[bytes]:
+        """The bytes of each token of a text; joined, they are the text."""
 
 
 class Tokenizers(Protocol):
@@ -71,6 +82,15 @@ class Tokenizers(Protocol):
 
     def load(self, spec: TokenizerSpec) -> Tokenizer:
         """The vocabulary that `spec` names."""
+
+
+class Encoder(Protocol):
+    """How a model's own Python encoder is brought in."""
+
+    def __call__(
+        self, source: bytes, path: str, function: str, arguments: Mapping[str, Any]
+    ) -> Callable[[Conversation], str]:
+        """What that function of that file makes of a conversation."""
 
 
 class Memory(Protocol):
@@ -96,6 +116,7 @@ class Edges:
 
     files: Files
     tokenizers: Tokenizers
+    encoder: Encoder
     memory: Memory
     history: History
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
-from cacheunit_build.document import decode, read_json
-from cacheunit_build.environment import MOST_CHARACTERS, NOT_FROZEN, FrozenEnvironment, MissingNameError
+from cacheunit_build.document import decode
+from cacheunit_build.environment import MOST_CHARACTERS, NOT_FROZEN, FrozenEnvironment, MissingNameError, template_place
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.model import Lookup, Rendered
+from cacheunit_build.model import Lookup, Rendered, Turn
 from cacheunit_build.paths import normal_path
-from cacheunit_build.yaml12 import read_yaml
+from cacheunit_build.source import parse_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,11 +55,18 @@ class Renderer:
         self._lookups = {}
         self._asker = manifest.path
         values = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
-        system = _joined(self._parts(manifest, values))
-        if not system.strip():
+        places = [("system", index, name) for index, name in enumerate(manifest.system)]
+        places += [("examples", index, turn.template) for index, turn in enumerate(manifest.examples) if turn.template]
+        texts = self._texts(manifest, places, values)
+        system = _joined([texts["system", index] for index in range(len(manifest.system))])
+        if manifest.system and not system.strip():
             raise CacheunitError(manifest.fault("the system text is empty", "system"))
-        self._refuse_addresses(manifest, system, values)
-        return Rendered(system=system, lookups=tuple(self._lookups.values()))
+        turns = tuple(
+            Turn(role=example.role, text=texts.get(("examples", index), example.text or ""))
+            for index, example in enumerate(manifest.examples)
+        )
+        self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), values)
+        return Rendered(system=system, turns=turns, lookups=tuple(self._lookups.values()))
 
     def _load_data(self, manifest: Manifest) -> dict[str, Any]:
         """The manifest's data files by variable; all faults of all files at once."""
@@ -74,7 +81,7 @@ class Renderer:
                     continue
                 key = path, fingerprint(data)
                 if key not in self._data:
-                    self._data[key] = _parse_data(data, path)
+                    self._data[key] = parse_data(data, path).value
                 values[name] = self._data[key]
             except CacheunitError as error:
                 faults += error.faults
@@ -82,29 +89,29 @@ class Renderer:
             raise CacheunitError(*faults)
         return values
 
-    def _parts(self, manifest: Manifest, values: Mapping[str, Any]) -> list[str]:
-        """The text of each entry of `system`; all faults of all entries at once."""
-        parts: list[str] = []
+    def _texts(
+        self, manifest: Manifest, places: Sequence[tuple[str, int, str]], values: Mapping[str, Any]
+    ) -> dict[tuple[str, int], str]:
+        """The text of the template at each place (key, index, name) of a manifest; the faults of all at once."""
+        texts: dict[tuple[str, int], str] = {}
         faults: list[Fault] = []
-        for index, name in enumerate(manifest.system):
+        for key, index, name in places:
             try:
                 first, second = (self._text(name, values) for _ in range(2))
             except CacheunitError as error:
-                placed = (
-                    f if f.path else manifest.fault(f.message, "system", index, hint=f.hint) for f in error.faults
-                )
-                faults += placed
+                faults += (f if f.path else manifest.fault(f.message, key, index, hint=f.hint) for f in error.faults)
                 continue
             if first != second:
-                faults.append(manifest.fault(f'"{name}" gives another text each time', "system", index))
-            parts.append(first)
+                faults.append(manifest.fault(f'"{name}" gives another text each time', key, index))
+            texts[key, index] = first
         if faults:
             raise CacheunitError(*faults)
-        return parts
+        return texts
 
     def _text(self, name: str, values: Mapping[str, Any]) -> str:
         self._loaded = []
         self._environment.asked_by.clear()
+        self._environment.budget.restart()
         try:
             return "".join(_bounded(self._environment.get_template(name).generate(values), name))
         except Exception as error:  # noqa: BLE001 - whatever a template raises is a fault of the template
@@ -153,14 +160,8 @@ class Renderer:
         return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}", None
 
     def _place(self, error: Exception) -> tuple[str | None, int | None]:
-        """The innermost template and line of a traceback that Jinja has rewritten."""
-        place: tuple[str | None, int | None] = (None, None)
-        trace = error.__traceback__
-        while trace is not None:
-            if "__jinja_exception__" in trace.tb_frame.f_globals:
-                place = f"{self._folder}/{trace.tb_frame.f_code.co_filename}", trace.tb_lineno
-            trace = trace.tb_next
-        return place
+        name, line = template_place(error)
+        return None if name is None else f"{self._folder}/{name}", line
 
     def _chain(self) -> str:
         """Which templates include one another without end, from the end of what was loaded."""
@@ -207,10 +208,3 @@ def _joined(parts: Sequence[str]) -> str:
         return "".join(texts)
     end = texts[-1][len(texts[-1].rstrip("\n")) :]
     return "\n\n".join(text.strip("\n") for text in texts) + end
-
-
-def _parse_data(data: bytes, path: str) -> Any:  # noqa: ANN401
-    extension = path.rpartition(".")[2].lower()
-    if extension in {"yaml", "yml"}:
-        return read_yaml(data, path).value
-    return read_json(data, path).value if extension == "json" else decode(data, path)

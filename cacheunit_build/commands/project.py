@@ -124,10 +124,7 @@ def show(session: Session, name: str, target: str | None, *, tokens: bool, reque
     if not tokens:
         put_bytes(artifact.request if request else artifact.text)
         return OK
-    goal = compiled.targets[artifact.target]
-    framed = f"{goal.frame.before}{artifact.text.decode()}{goal.frame.after}"
-    pieces = session.shelf(session.files()).load(goal.tokenizer).pieces(framed)
-    put(tokens_text(pieces, artifact, goal.frame.before))
+    put(tokens_text(artifact, compiled.targets[artifact.target].tokenizer.pieces(artifact.stem)))
     return OK
 
 

@@ -40,18 +40,22 @@ class Session:
     def shelf(self, files: ProjectFiles) -> TokenizerShelf:
         """The vocabularies that this project can name."""
         from cacheunit_build.edges.tokenizers import TokenizerShelf
+        from cacheunit_build.targets import known_targets
 
-        return TokenizerShelf(files.read)
+        rulers = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
+        return TokenizerShelf(files.read, rulers)
 
     def edges(self) -> Edges:
         """The outside world of that project."""
         from cacheunit_build.edges.cache import InputRecord
+        from cacheunit_build.edges.encoders import python_encoder
         from cacheunit_build.edges.git import History
 
         files = self.files()
         return Edges(
             files=files,
             tokenizers=self.shelf(files),
+            encoder=python_encoder,
             memory=InputRecord(files.root / CACHE),
             history=History(files.root, LOCK),
         )

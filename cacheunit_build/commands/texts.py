@@ -14,16 +14,16 @@ from cacheunit_build.errors import did_you_mean, fail
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.edges.tokenizers import Vocabulary
-    from cacheunit_build.model import Frame
+    from cacheunit_build.measure import Framed
+    from cacheunit_build.ports import Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ruler:
     """What a text is measured with; without a frame, the bare text."""
 
-    vocabulary: Vocabulary
-    frame: Frame | None
+    vocabulary: Tokenizer
+    frame: Framed | None
     unit: int
 
 
@@ -89,26 +89,29 @@ def _read(file: IO[bytes]) -> str:
 
 
 def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: int | None) -> _Ruler:
+    from cacheunit_build.artifact import ready_target
     from cacheunit_build.compiler import read_project
+    from cacheunit_build.measure import frame_of
     from cacheunit_build.targets import find_target, target_names
 
     if target is not None and tokenizer is not None:
         raise click.UsageError("--target and --tokenizer exclude each other")
-    files = session.files()
     if tokenizer is not None:
         return _Ruler(vocabulary=_bare(tokenizer), frame=None, unit=unit or 0)
-    config, targets = read_project(files)
+    edges = session.edges()
+    config, targets = read_project(edges.files)
     name = target or config.targets[0]
     goal = find_target(name, targets)
     if goal is None:
         raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(targets)))
-    return _Ruler(vocabulary=session.shelf(files).load(goal.tokenizer), frame=goal.frame, unit=unit or goal.cache.unit)
+    ready = ready_target(goal, edges)
+    return _Ruler(vocabulary=ready.tokenizer, frame=frame_of(ready), unit=unit or goal.cache.unit or 0)
 
 
-def _bare(name: str) -> Vocabulary:
+def _bare(name: str) -> Tokenizer:
     """The vocabulary of a tokenizer.json anywhere on this machine, or of a tiktoken encoding."""
     from cacheunit_build.edges.tokenizers import TokenizerShelf
-    from cacheunit_build.model import TokenizerSpec
+    from cacheunit_build.target import TokenizerSpec
 
     if name.endswith(".json"):
         file = Path(name)

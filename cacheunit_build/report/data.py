@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from cacheunit_build.errors import Fault
     from cacheunit_build.explain import Explained
     from cacheunit_build.measure import Measured
-    from cacheunit_build.model import Artifact, Drift, Target
+    from cacheunit_build.model import Artifact, Drift
+    from cacheunit_build.target import Target
 
 
 def built_data(built: Built) -> dict[str, Any]:
@@ -76,7 +77,10 @@ def explained_data(explained: Explained) -> dict[str, Any]:
     return {
         **report,
         **_numbers(artifact),
+        "margin": artifact.margin,
         "soft": artifact.soft,
+        "literal": artifact.literal,
+        "segments": dict(artifact.segments),
         "text": entry.text,
         "request": entry.request,
         "token_ids": entry.token_ids,
@@ -95,7 +99,8 @@ def targets_data(targets: Mapping[str, Target]) -> dict[str, Any]:
 
 
 def _target_data(target: Target) -> dict[str, Any]:
-    tokenizer = {key: value for key, value in asdict(target.tokenizer).items() if value is not None}
+    spec = {} if target.tokenizer is None else asdict(target.tokenizer)
+    tokenizer = {key: value for key, value in spec.items() if value is not None}
     report = {"name": target.name, "description": target.description, "models": list(target.models)}
     return {
         **report,

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from cacheunit_build.build import Built, Change, Checked
     from cacheunit_build.explain import Explained
     from cacheunit_build.measure import Measured
-    from cacheunit_build.model import Artifact, Drift, Lookup, Target
+    from cacheunit_build.model import Artifact, Drift, Lookup
+    from cacheunit_build.target import Target
 
 
 def built_text(built: Built, *, reasons: bool = False) -> str:
@@ -86,7 +87,7 @@ def _explained(explained: Explained) -> str:
         ("  plan", f"{artifact.plan.action}: {artifact.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
-        ("  token ids", entry.token_ids),
+        ("  token ids", entry.token_ids or "of another vocabulary"),
         ("  lock", _LOCKED[explained.locked]),
     ]
     inputs = ["  inputs", columns(_tree(artifact.lookups))]
@@ -153,7 +154,7 @@ def target_text(target: Target) -> str:
         ("  description", target.description),
         ("  models", ", ".join(target.models)),
         ("  request", target.request),
-        ("  tokenizer", str(target.tokenizer)),
+        ("  tokenizer", "the project's" if target.tokenizer is None else str(target.tokenizer)),
         ("  before", repr(target.frame.before)),
         ("  after", repr(target.frame.after)),
         ("  cache", f"{cache.kind}, unit {_known(cache.unit)}, minimum {cache.minimum}"),
@@ -181,16 +182,15 @@ def measured_text(measured: Measured) -> str:
     return "\n".join(lines)
 
 
-def tokens_text(pieces: Sequence[bytes], artifact: Artifact, before: str) -> str:
-    """The tokens of a framed prefix, each unit and the padding set apart.
+def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
+    """The tokens of what the model reads in front of the user's words, each unit and the padding set apart.
 
     Args:
-        pieces: the bytes of each token of the framed text.
-        artifact: what they are of.
-        before: what the frame puts before the text.
+        artifact: what is shown.
+        pieces: the bytes of each token of its stem.
     """
     unit, entry = artifact.entry.unit, artifact.entry
-    marks = _marks(pieces, artifact, before)
+    marks = _marks(artifact, pieces)
     lines: list[str] = [""]
     for index, piece in enumerate(pieces):
         if index in marks:
@@ -201,15 +201,15 @@ def tokens_text(pieces: Sequence[bytes], artifact: Artifact, before: str) -> str
     return "\n".join(line for line in lines if line)
 
 
-def _marks(pieces: Sequence[bytes], artifact: Artifact, before: str) -> dict[int, list[str]]:
+def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
     """What is to be said before the token of that index."""
-    entry = artifact.entry
+    entry, stem = artifact.entry, artifact.stem.encode()
     marks: dict[int, list[str]] = {}
     starts = list(accumulate(map(len, pieces), initial=0))
-    if entry.padding:
-        end = len(before.encode()) + len(artifact.text)
-        start = end - len(artifact.padding_text.encode())
-        first, after = bisect_right(starts, start) - 1, bisect_left(starts, end)
+    padding = artifact.padding_text.encode()
+    start = stem.rfind(padding) if padding else -1
+    if start >= 0:
+        first, after = bisect_right(starts, start) - 1, bisect_left(starts, start + len(padding))
         marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
         marks.setdefault(after, []).append("--- end of padding")
     for boundary in range(entry.unit, len(pieces), entry.unit) if entry.unit else ():

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is read
+import re
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from cacheunit_build.document import Document, read_toml
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean
-from cacheunit_build.model import CacheRule, Evidence, Frame, Target, TokenizerSpec
 from cacheunit_build.schema import Strict, validate
+from cacheunit_build.target import (
+    CacheKind,
+    CacheRule,
+    Evidence,
+    Frame,
+    Grade,
+    Marker,
+    RequestFormat,
+    Target,
+    TokenizerSpec,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +42,7 @@ def _date(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
-Price = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number)]
 
 
 class _Tokenizer(Strict):
@@ -40,35 +51,59 @@ class _Tokenizer(Strict):
     path: str | None = Field(default=None, description="A tokenizer.json of the project, relative to its root.")
     encoding: str | None = Field(default=None, description="A tiktoken encoding, such as o200k_base.")
     sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="What the file must hash to.")
+    estimate: str | None = Field(default=None, description="No vocabulary: count by that known target's instead.")
+    margin: Number = Field(default=0.0, ge=0, lt=1, description="By what share of the count an estimate may be off.")
 
     @model_validator(mode="after")
-    def _one_source(self) -> _Tokenizer:
-        if sum(source is not None for source in (self.package, self.path, self.encoding)) != 1:
-            raise ValueError('needs exactly one of "package" with "file", "path", or "encoding"')
+    def _one_source(self) -> Self:
+        if sum(source is not None for source in (self.package, self.path, self.encoding, self.estimate)) != 1:
+            raise ValueError('needs exactly one of "package" with "file", "path", "encoding" or "estimate"')
         if (self.package is None) != (self.file is None):
             raise ValueError('needs "package" and "file" together')
+        if (self.estimate is None) != (self.margin == 0):
+            raise ValueError('needs "estimate" and a "margin" above 0 together')
         return self
 
 
 class _Frame(Strict):
     before: str = Field(default="", description="What stands before the system text: start token, role marker.")
     after: str = Field(default="", description="What stands after it, up to the user's first character.")
+    chat_template: str | None = Field(default=None, description="A Jinja file or tokenizer_config.json of the project.")
+    encoder: str | None = Field(default=None, description="The model's own encoder, PATH.py:FUNCTION.")
+    arguments: dict[str, Any] = Field(default={}, description="Further arguments of the template or the function.")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if sum((bool(self.before or self.after), self.chat_template is not None, self.encoder is not None)) > 1:
+            raise ValueError('takes one of "before" and "after", "chat_template", or "encoder"')
+        if self.encoder is not None and not re.fullmatch(r".+\.py:[A-Za-z_]\w*", self.encoder):
+            raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
+        if self.arguments and self.chat_template is None and self.encoder is None:
+            raise ValueError('has "arguments", and no "chat_template" or "encoder" to take them')
+        return self
 
 
 class _Evidence(Strict):
     claim: str
-    grade: Literal["documented", "measured", "inferred"]
+    grade: Grade
     checked: Annotated[str, BeforeValidator(_date), Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     source: str
 
 
 class _Cache(Strict):
-    kind: Literal["blocks", "breakpoints", "tokens", "unknown"] = "unknown"
-    unit: int = Field(default=0, gt=0, le=MOST_UNIT, description="Tokens in one cache unit; absent: unknown.")
-    minimum: int = Field(default=0, ge=0, description="Fewer tokens than this are never cached.")
-    read: Price | None = Field(default=None, ge=0, le=1, description="Price of a cached token; an uncached one is 1.")
-    write: Price | None = Field(default=None, ge=0, description="Price of writing a token to the cache.")
+    kind: CacheKind = "unknown"
+    unit: int | None = Field(default=None, gt=0, le=MOST_UNIT, description="Tokens in one cache unit, of blocks.")
+    minimum: int | None = Field(default=None, ge=0, description="Fewer tokens than this are never cached.")
+    read: Number | None = Field(default=None, ge=0, le=1, description="Price of a cached token; an uncached one is 1.")
+    write: Number | None = Field(default=None, ge=0, description="Price of writing a token to the cache.")
+    marker: Marker | None = Field(default=None, description="What a request must carry for its prefix to be cached.")
     evidence: list[_Evidence] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _unit_of_blocks(self) -> Self:
+        if self.unit is not None and self.kind != "blocks":
+            raise ValueError(f'has a "unit", which only kind "blocks" has, not "{self.kind}"')
+        return self
 
 
 class TargetSchema(Strict):
@@ -76,18 +111,24 @@ class TargetSchema(Strict):
 
     description: str = ""
     models: list[str] = Field(default=[], description="Names of models that use this target.")
-    request: Literal["openai-chat", "openai-responses", "anthropic-messages", "text"]
-    tokenizer: _Tokenizer
+    request: RequestFormat
+    tokenizer: _Tokenizer | None = None
     frame: _Frame = _Frame()
     cache: _Cache = _Cache()
+
+    @model_validator(mode="after")
+    def _marker_of_format(self) -> Self:
+        wanted = {"anthropic-messages": "cache_control", "openai-responses": "prompt_cache_breakpoint", "text": None}
+        if self.cache.marker is not None and wanted.get(self.request, self.cache.marker) != self.cache.marker:
+            raise ValueError(f'format "{self.request}" has no marker "{self.cache.marker}"')
+        return self
 
 
 class TargetTable(TargetSchema):
     """A target of the project; `extends` names the one whose keys it starts from."""
 
     extends: str | None = None
-    request: Literal["openai-chat", "openai-responses", "anthropic-messages", "text"] | None = None  # type: ignore[assignment]
-    tokenizer: _Tokenizer | None = None  # type: ignore[assignment]
+    request: RequestFormat | None = None  # type: ignore[assignment]
 
 
 def known_targets() -> dict[str, Target]:
@@ -141,32 +182,26 @@ def _extended(name: str, raw: Mapping[str, Any], document: Document, place: tupl
 
 
 def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`, tables merged; another source of the vocabulary replaces the whole table, hash included."""
+    """`over` on `base`, tables merged; but a vocabulary or a frame comes from one place, whole."""
     merged = dict(base)
     for key, value in over.items():
-        merges = isinstance(value, dict) and isinstance(merged.get(key), dict) and key != "tokenizer"
+        merges = isinstance(value, dict) and isinstance(merged.get(key), dict) and key not in ("tokenizer", "frame")
         merged[key] = _overlaid(merged[key], value) if merges else value
     return merged
 
 
 def _target(name: str, document: Document, under: tuple[str, ...] = ()) -> Target:
     read = validate(TargetSchema, document, under)
-    cache = read.cache
+    cache = read.cache.model_dump(exclude={"evidence"})
+    evidence = tuple(Evidence(**item.model_dump()) for item in read.cache.evidence)
     return Target(
         name=name,
         description=read.description,
         models=tuple(read.models),
         request=read.request,
-        tokenizer=TokenizerSpec(**read.tokenizer.model_dump()),
-        frame=Frame(before=read.frame.before, after=read.frame.after),
-        cache=CacheRule(
-            kind=cache.kind,
-            unit=cache.unit if cache.kind == "blocks" else 0,
-            minimum=cache.minimum,
-            read=cache.read,
-            write=cache.write,
-            evidence=tuple(Evidence(**item.model_dump()) for item in cache.evidence),
-        ),
+        tokenizer=None if read.tokenizer is None else TokenizerSpec(**read.tokenizer.model_dump()),
+        frame=Frame(**read.frame.model_dump()),
+        cache=CacheRule(**cache, evidence=evidence),
     )
 
 

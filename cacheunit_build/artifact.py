@@ -1,0 +1,238 @@
+"""One variant for one target: composed, counted, planned, padded, counted again, frozen."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from cacheunit_build.align import pad_text_to
+from cacheunit_build.boundary import static_tokens
+from cacheunit_build.chat import chat_template
+from cacheunit_build.compose import (
+    conversation,
+    flat_frame,
+    freeze_fragment,
+    freeze_text,
+    plain_frame,
+    segment_fingerprints,
+)
+from cacheunit_build.errors import CacheunitError, Fault, fail
+from cacheunit_build.fingerprint import compact_json, fingerprint, fingerprint_ids, fingerprint_json
+from cacheunit_build.model import Artifact, Entry, Lookup, TargetIdentity
+from cacheunit_build.paths import normal_path
+from cacheunit_build.plan import Count, make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cacheunit_build.model import Conversation, Plan, Rendered, Static, Tool, Variant
+    from cacheunit_build.ports import Edges, Tokenizer
+    from cacheunit_build.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyTarget:
+    """A target whose vocabulary and frame are loaded, and what they were loaded from."""
+
+    target: Target
+    tokenizer: Tokenizer
+    frame: Callable[[Conversation], str]
+    lookups: tuple[Lookup, ...]
+
+    @property
+    def identity(self) -> TargetIdentity:
+        """The fingerprints of the vocabulary, and of what else decides an artifact: format, frame, cache rule."""
+        rules = asdict(self.target.cache)
+        del rules["evidence"]
+        frame = {**asdict(self.target.frame), "files": [lookup.found for lookup in self.lookups]}
+        profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
+        return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
+
+
+def ready_target(target: Target, edges: Edges) -> ReadyTarget:
+    """Loads what `target` names.
+
+    Raises:
+        CacheunitError: its vocabulary or frame is missing or broken, or it has no vocabulary at all.
+    """
+    if target.tokenizer is None:
+        hint = (
+            f'extend it in your settings: [tool.cacheunit.target.NAME] with extends = "{target.name}" and a tokenizer'
+        )
+        raise fail(f'target "{target.name}" has no tokenizer of its own', hint=hint)
+    try:
+        tokenizer = edges.tokenizers.load(target.tokenizer)
+        frame, lookups = _load_frame(target, edges)
+    except CacheunitError as error:
+        named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
+        raise CacheunitError(*named) from None
+    return ReadyTarget(target=target, tokenizer=tokenizer, frame=frame, lookups=lookups)
+
+
+def _load_frame(target: Target, edges: Edges) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
+    frame = target.frame
+    if frame.plain:
+        estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
+        return (flat_frame if estimated else plain_frame(frame)), ()
+    file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
+    path = normal_path(file if frame.chat_template else f"{file}.py")
+    data = edges.files.read(path)
+    if data is None:
+        raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
+    lookups = (Lookup(path=path, found=fingerprint(data)),)
+    if frame.chat_template is not None:
+        return chat_template(data, path, frame.arguments), lookups
+    return edges.encoder(data, path, function, frame.arguments), lookups
+
+
+def compile_artifact(
+    variant: Variant, rendered: Rendered, tools: Sequence[Tool], ready: ReadyTarget, read: Callable[[str], bytes | None]
+) -> Artifact:
+    """The artifact of a variant for a target; `read` gives the sources again, to say where in them a fault is.
+
+    Raises:
+        CacheunitError: the target has no place for a segment, the text spells its control tokens, no padding fits, or
+            the budget is passed.
+    """
+    maker = _Maker(variant, rendered, tools, ready)
+    maker.refuse_homeless()
+    maker.refuse_control_tokens(read)
+    plain = maker.static("")
+    plan = maker.plan(plain)
+    padding = maker.padding(plan)
+    final = maker.static(padding)
+    maker.refuse_over_budget(final)
+    return maker.freeze(plan, padding, plain, final)
+
+
+class _Maker:
+    """The steps of one artifact, on the same segments and target."""
+
+    def __init__(self, variant: Variant, rendered: Rendered, tools: Sequence[Tool], ready: ReadyTarget) -> None:
+        self._variant = variant
+        self._manifest = variant.manifest
+        self._rendered = rendered
+        self._tools = tools
+        self._ready = ready
+        self._target = ready.target
+        self._named = f"{variant.name} for {ready.target.name}"
+        self._seen: dict[str, Static] = {}
+        schemas = (compact_json([tool.name, tool.description, tool.schema]).decode() for tool in tools)
+        self._content = [rendered.system, *(turn.text for turn in rendered.turns), *schemas]
+
+    def static(self, padding: str) -> Static:
+        """The static tokens with that padding; each is measured once."""
+        if padding not in self._seen:
+            tokenizer = self._ready.tokenizer
+            try:
+                self._seen[padding] = static_tokens(
+                    lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.controls
+                )
+            except CacheunitError as error:
+                raise CacheunitError(
+                    *(replace(f, message=f"{self._named}: {f.message}") for f in error.faults)
+                ) from None
+        return self._seen[padding]
+
+    def _framed(self, padding: str, user: str) -> str:
+        return self._ready.frame(conversation(self._rendered, self._tools, padding, user))
+
+    def refuse_homeless(self) -> None:
+        """Segments that the frame or the request format has no place for."""
+        plain = self._target.frame.plain and not self._ready.tokenizer.margin
+        for key, present in (("tools", self._tools), ("examples", self._rendered.turns)):
+            if present and self._target.request == "text":
+                hint = "use a target whose request format has messages"
+                raise CacheunitError(self._fault(f'request format "text" has no {key}', key, hint))
+            if present and plain:
+                hint = "give the target a chat_template or an encoder, the model's own"
+                raise CacheunitError(self._fault(f"the target's frame does not say where {key} stand", key, hint))
+
+    def refuse_control_tokens(self, read: Callable[[str], bytes | None]) -> None:
+        """Control tokens of the target that a source spells, each at the first place that spells it."""
+        if self._manifest.special_tokens == "allow":
+            return
+        spelt = dict.fromkeys(token for text in self._content for token in self._ready.tokenizer.controls_in(text))
+        hint = 'reword it, or say "special_tokens: allow"'
+        faults: list[Fault] = []
+        for token in spelt:
+            message = f"{self._named}: the text spells the control token {token}"
+            places = ((lookup.path, read(lookup.path) or b"") for lookup in self._rendered.lookups)
+            found = next(((path, data) for path, data in places if token.encode() in data), None)
+            if found is None:
+                faults.append(self._manifest.fault(message, "system", hint=hint))
+                continue
+            path, data = found
+            line = data.count(b"\n", 0, data.index(token.encode())) + 1
+            faults.append(Fault(message=message, path=path, line=line, hint=hint))
+        if faults:
+            raise CacheunitError(*faults)
+
+    def plan(self, plain: Static) -> Plan:
+        count = Count(tokens=plain.tokens, margin=self._ready.tokenizer.margin)
+        plan = make_plan(count, self._target.cache, self._manifest.padding)
+        if plan.goal is not None and not self._rendered.system:
+            return replace(
+                plan, action="unpadded", goal=None, reason=f"{plan.reason}; but there is no system text to pad"
+            )
+        return plan
+
+    def padding(self, plan: Plan) -> str:
+        if plan.goal is None:
+            return ""
+        system = self._rendered.system
+        try:
+            return pad_text_to(system, plan.goal, lambda text: self.static(text[len(system) :]).tokens)
+        except CacheunitError as error:
+            hint = '"padding: off" leaves it as it is'
+            raise CacheunitError(*(self._fault(fault.message, "padding", hint) for fault in error.faults)) from None
+
+    def refuse_over_budget(self, final: Static) -> None:
+        """An estimate is over only where it is for sure."""
+        budget = self._manifest.budget
+        tokens = Count(tokens=final.tokens, margin=self._ready.tokenizer.margin).low
+        if budget is not None and tokens > budget:
+            least = "at least " if self._ready.tokenizer.margin else ""
+            message = f"{least}{tokens} static tokens, {tokens - budget} over the budget of {budget}"
+            raise CacheunitError(self._fault(message, "budget"))
+
+    def freeze(self, plan: Plan, padding: str, plain: Static, final: Static) -> Artifact:
+        cache, margin = self._target.cache, self._ready.tokenizer.margin
+        text = freeze_text(self._rendered, padding)
+        marker = None if plan.action == "below-minimum" else cache.marker
+        fragment = freeze_fragment(self._rendered, self._tools, padding, self._target.request, marker)
+        entry = Entry(
+            tokens=final.tokens,
+            counted="estimate" if margin else "exact",
+            padding=final.tokens - plain.tokens,
+            unit=cache.unit or 0,
+            text=fingerprint(text),
+            request=fingerprint(fragment),
+            token_ids=None if margin else fingerprint_ids(final.ids),
+        )
+        return Artifact(
+            prefix=self._variant.name,
+            target=self._target.name,
+            entry=entry,
+            text=text,
+            request=fragment,
+            padding_text=padding,
+            stem=final.stem,
+            soft=final.soft,
+            literal=self._literal(final),
+            margin=margin,
+            segments=segment_fingerprints(self._rendered, self._tools, padding),
+            plan=plan,
+            lookups=(*self._rendered.lookups, *self._ready.lookups),
+        )
+
+    def _literal(self, final: Static) -> int | None:
+        """The count with control tokens in the content as characters, where `special_tokens: allow` let them in."""
+        tokenizer = self._ready.tokenizer
+        if not any(map(tokenizer.controls_in, self._content)):
+            return None
+        more = (len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) for text in self._content)
+        return final.tokens + sum(more)
+
+    def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:
+        return self._manifest.fault(f"{self._named}: {message}", key, hint=hint)

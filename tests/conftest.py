@@ -1,0 +1,183 @@
+"""What the tests share: the command line in this process, copies of miniature projects, and goldens."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from cacheunit_build import cli
+from cacheunit_build.edges.tokenizers import TokenizerShelf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cacheunit_build.edges.tokenizers import Vocabulary
+    from cacheunit_build.model import TokenizerSpec
+
+PROJECTS = Path(__file__).parent / "projects"
+_LOADED: dict[TokenizerSpec, Vocabulary] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-goldens", action="store_true", help="write what is, for review, instead of comparing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What one run of the command line gave: its exit code, and the bytes on both streams."""
+
+    code: int
+    output: bytes
+    errors: bytes
+
+    @property
+    def out(self) -> str:
+        return self.output.decode()
+
+    @property
+    def err(self) -> str:
+        return self.errors.decode()
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - a report
+        return json.loads(self.output)
+
+
+class Cacheunit(Protocol):
+    """The command line, called in this process."""
+
+    def __call__(self, *arguments: str | Path, stdin: bytes = b"") -> Ran: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A project in a folder of its own, and the command line in it."""
+
+    root: Path
+    cacheunit: Cacheunit
+
+    def run(self, *arguments: str | Path, stdin: bytes = b"") -> Ran:
+        return self.cacheunit("-C", self.root, *arguments, stdin=stdin)
+
+    def built(self, *arguments: str) -> Ran:
+        """A build that must succeed."""
+        ran = self.run("build", *arguments)
+        assert (ran.code, ran.err) == (0, ""), ran.err
+        return ran
+
+    def checked(self, *arguments: str) -> Any:  # noqa: ANN401 - a report
+        """The report of `check`; its exit code is held against it."""
+        ran = self.run("check", *arguments, "--format", "json")
+        assert ran.code == (2 if ran.json["errors"] else 0 if ran.json["ok"] else 1)
+        return ran.json
+
+    def drift(self, *arguments: str) -> list[tuple[str, str]]:
+        """What `check` says: kind, and the prefix or else the path, of each drift."""
+        return [(item["kind"], item["prefix"] or item["path"]) for item in self.checked(*arguments)["drift"]]
+
+    def path(self, path: str) -> Path:
+        return self.root / path
+
+    def read(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def write(self, files: Mapping[str, str | bytes]) -> None:
+        """Writes files, folders made as needed; text as UTF-8 with its line ends as they are."""
+        for path, data in files.items():
+            file = self.root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replaces a text that is there."""
+        text = self.read(path).decode()
+        assert old in text
+        self.write({path: text.replace(old, new)})
+
+    def files(self, folder: str = "") -> dict[str, bytes]:
+        """Every file below `folder` with its bytes, but not the local cache."""
+        return {
+            path.relative_to(self.root).as_posix(): path.read_bytes()
+            for path in sorted((self.root / folder).rglob("*"))
+            if path.is_file() and ".cacheunit" not in path.relative_to(self.root).parts
+        }
+
+    def snapshot(self, *paths: str) -> dict[str, tuple[int, int, bytes]]:
+        """Inode, modification time and bytes of every file and folder at and below `paths`, the root if none."""
+        found = {}
+        tops = [self.root / path for path in paths or ("",)]
+        for path in (*tops, *(below for top in tops for below in sorted(top.rglob("*")))):
+            status = path.lstat()
+            data = path.read_bytes() if path.is_file() else b""
+            found[path.relative_to(self.root).as_posix()] = (status.st_ino, status.st_mtime_ns, data)
+        return found
+
+
+def _load_once(shelf: TokenizerShelf, spec: TokenizerSpec, *, load: Callable[..., Vocabulary]) -> Vocabulary:
+    """Vocabularies of packages, loaded once in the life of the test run; a project's own may be another each time."""
+    if spec.path is not None:
+        return load(shelf, spec)
+    if spec not in _LOADED:
+        _LOADED[spec] = load(shelf, spec)
+    return _LOADED[spec]
+
+
+@pytest.fixture
+def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Cacheunit:
+    """Runs the command line in this process, with vocabularies that stay loaded between runs."""
+    load = partial(_load_once, load=TokenizerShelf.load)
+    monkeypatch.setattr(TokenizerShelf, "load", lambda shelf, spec: load(shelf, spec))
+
+    def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        capsysbinary.readouterr()
+        code = cli.run([str(argument) for argument in arguments])
+        output, errors = capsysbinary.readouterr()
+        return Ran(code=code, output=output, errors=errors)
+
+    return run
+
+
+@pytest.fixture
+def project(tmp_path: Path, cacheunit: Cacheunit) -> Project:
+    """An empty project."""
+    root = tmp_path / "project"
+    root.mkdir()
+    return Project(root=root, cacheunit=cacheunit)
+
+
+@pytest.fixture
+def copied(project: Project) -> Callable[[str], Project]:
+    """Fills the project with a miniature project from tests/projects, all but what is expected of it."""
+
+    def copy(name: str) -> Project:
+        shutil.copytree(
+            PROJECTS / name, project.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("expected")
+        )
+        return project
+
+    return copy
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
+    """Holds bytes against a golden file of tests/projects; with --rewrite-goldens, writes the file."""
+
+    def hold(path: str, actual: bytes) -> None:
+        file = PROJECTS / path
+        if request.config.getoption("--rewrite-goldens"):
+            if not file.is_file() or file.read_bytes() != actual:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(actual)
+            return
+        assert actual.decode() == (file.read_bytes().decode() if file.is_file() else None)
+
+    return hold

