@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cacheunit_build.commands.session import OK, Session, format_option, put, put_json, with_session
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
+
+if TYPE_CHECKING:
+    from cacheunit_build.target import Target
+
+
+_OLD_DAYS = 180
 
 
 @click.command()
@@ -32,8 +39,19 @@ def targets(session: Session, name: str | None, form: str) -> int:
     if form == "json":
         put_json(targets_data(known))
     else:
-        put(target_text(known[found.name]) if name is not None and found is not None else targets_text(known))
+        put(targets_text(known) if name is None else "\n".join(map(target_text, known.values())))
+    for target in known.values():
+        _warn_of_age(session, target)
     return OK
+
+
+def _warn_of_age(session: Session, target: Target) -> None:
+    """Providers change their rules: what was checked long ago may be wrong by now."""
+    ages = [
+        (dt.datetime.now(dt.UTC).date() - dt.date.fromisoformat(item.checked)).days for item in target.cache.evidence
+    ]
+    if max(ages, default=0) > _OLD_DAYS:
+        session.say(f"warning: {target.name}: numbers were checked {max(ages)} days ago; look them up again")
 
 
 @click.command()

@@ -10,7 +10,7 @@ from cacheunit_build.report.data import status_of
 from cacheunit_build.report.table import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.build import Built, Change, Checked
     from cacheunit_build.explain import Explained
@@ -72,27 +72,52 @@ def _because(drift: Drift) -> str:
     return drift.path if drift.path and drift.prefix else ""
 
 
-def explained_text(explained: Iterable[Explained]) -> str:
-    """For each artifact its numbers, plan and reason, inputs by who asked for them, and what changed since the lock."""
-    return "\n\n".join(_explained(item) for item in explained)
+def explained_text(explained: Sequence[Explained]) -> str:
+    """The artifacts side by side where there are several, then each: numbers, plan and reason, inputs, changes."""
+    header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
+    rows = [
+        (
+            item.artifact.prefix,
+            item.artifact.target,
+            f"{item.artifact.entry.tokens:,}",
+            _counted(item.artifact),
+            f"{item.artifact.entry.unit:,}" if item.artifact.entry.unit else "-",
+            f"{item.artifact.entry.padding:,}",
+            f"{item.artifact.plan.action}: {item.artifact.plan.reason}",
+        )
+        for item in explained
+    ]
+    beside = [columns([header, *rows], right=(2, 4, 5))] if len(explained) > 1 else []
+    return "\n\n".join([*beside, *(_explained(item) for item in explained)])
+
+
+def _counted(artifact: Artifact) -> str:
+    return f"within {artifact.margin:.0%}" if artifact.margin else artifact.entry.counted
 
 
 def _explained(explained: Explained) -> str:
     artifact, entry = explained.artifact, explained.artifact.entry
-    soft = f"; {artifact.soft} more may change with what follows" if artifact.soft else ""
+    unit = f"{units_text(entry.tokens, entry.unit)} of {entry.unit:,}" if entry.unit else "none known"
     facts = [
-        ("  tokens", f"{entry.tokens:,} static, {entry.counted} ({explained.engine}){soft}"),
-        ("  units", f"{units_text(entry.tokens, entry.unit)} of {entry.unit:,}" if entry.unit else "unknown"),
+        ("  tokens", f"{entry.tokens:,} static, {_counted(artifact)} ({explained.engine})"),
+        ("  soft", f"{artifact.soft:,} more at the end, which may change with what follows" if artifact.soft else ""),
+        (
+            "  literal",
+            f"{artifact.literal:,} with control tokens as characters" if artifact.literal is not None else "",
+        ),
+        ("  units", unit),
         ("  padding", f"{entry.padding:,} tokens"),
         ("  plan", f"{artifact.plan.action}: {artifact.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
-        ("  token ids", entry.token_ids or "of another vocabulary"),
+        ("  token ids", entry.token_ids or "of another vocabulary, not locked"),
         ("  lock", _LOCKED[explained.locked]),
     ]
-    inputs = ["  inputs", columns(_tree(artifact.lookups))]
+    segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]
+    parts = ["  segments", columns(segments), "  inputs", columns(_tree(artifact.lookups))]
     changed = [_change(change) for change in explained.changed]
-    return "\n".join([f"{artifact.prefix} for {artifact.target}", columns(facts), *inputs, *changed])
+    told = columns([fact for fact in facts if fact[1]])
+    return "\n".join([f"{artifact.prefix} for {artifact.target}", told, *parts, *changed])
 
 
 def _change(change: Change) -> str:
@@ -130,15 +155,16 @@ def _in_order(lookups: Sequence[Lookup], asked_by: str | None = None) -> list[Lo
 
 def targets_text(targets: Mapping[str, Target]) -> str:
     """One line a target."""
-    header = ("target", "kind", "unit", "minimum", "read", "write", "request", "description")
+    header = ("target", "kind", "unit", "minimum", "read", "write", "counted", "request", "description")
     rows = [
         (
             target.name,
             target.cache.kind,
-            _known(target.cache.unit),
-            str(target.cache.minimum),
+            _unit(target),
+            _known(target.cache.minimum),
             _known(target.cache.read),
             _known(target.cache.write),
+            _how_counted(target),
             target.request,
             target.description,
         )
@@ -149,23 +175,36 @@ def targets_text(targets: Mapping[str, Target]) -> str:
 
 def target_text(target: Target) -> str:
     """Everything about one target, with the evidence of its numbers."""
-    cache = target.cache
+    cache, frame = target.cache, target.frame
     facts = [
         ("  description", target.description),
         ("  models", ", ".join(target.models)),
         ("  request", target.request),
-        ("  tokenizer", "the project's" if target.tokenizer is None else str(target.tokenizer)),
-        ("  before", repr(target.frame.before)),
-        ("  after", repr(target.frame.after)),
-        ("  cache", f"{cache.kind}, unit {_known(cache.unit)}, minimum {cache.minimum}"),
+        ("  tokenizer", "the project's own" if target.tokenizer is None else str(target.tokenizer)),
+        ("  before", repr(frame.before) if frame.before else ""),
+        ("  after", repr(frame.after) if frame.after else ""),
+        ("  chat template", frame.chat_template or ""),
+        ("  encoder", frame.encoder or ""),
+        ("  cache", f"{cache.kind}, unit {_unit(target)}, minimum {_known(cache.minimum)}"),
         ("  prices", f"read {_known(cache.read)}, write {_known(cache.write)} (an uncached token is 1)"),
+        ("  marker", cache.marker or ""),
     ]
     evidence = [f"\n  {e.grade}, checked {e.checked}: {e.claim}\n    {e.source}" for e in cache.evidence]
-    return "\n".join([target.name, columns(facts), *evidence])
+    return "\n".join([target.name, columns([fact for fact in facts if fact[1]]), *evidence])
+
+
+def _unit(target: Target) -> str:
+    return _known(target.cache.unit) if target.cache.kind in ("blocks", "unknown") else "-"
+
+
+def _how_counted(target: Target) -> str:
+    if target.tokenizer is None:
+        return "own"
+    return f"within {target.tokenizer.margin:.0%}" if target.tokenizer.margin else "exact"
 
 
 def _known(number: float | None) -> str:
-    return "unknown" if not number and not isinstance(number, float) else str(number)
+    return "unknown" if number is None else f"{number:,}"
 
 
 def measured_text(measured: Measured) -> str:
