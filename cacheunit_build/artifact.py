@@ -18,14 +18,14 @@ from cacheunit_build.compose import (
 )
 from cacheunit_build.errors import CacheunitError, Fault, fail
 from cacheunit_build.fingerprint import compact_json, fingerprint, fingerprint_ids, fingerprint_json
-from cacheunit_build.model import Artifact, Entry, Lookup, TargetIdentity
+from cacheunit_build.model import Artifact, Entry, Lookup, Static, TargetIdentity
 from cacheunit_build.paths import normal_path
 from cacheunit_build.plan import Count, make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from cacheunit_build.model import Conversation, Plan, Rendered, Static, Tool, Variant
+    from cacheunit_build.model import Conversation, Plan, Rendered, Tool, Variant
     from cacheunit_build.ports import Edges, Tokenizer
     from cacheunit_build.target import Target
 
@@ -123,16 +123,20 @@ class _Maker:
     def static(self, padding: str) -> Static:
         """The static tokens with that padding; each is measured once."""
         if padding not in self._seen:
-            tokenizer = self._ready.tokenizer
             try:
-                self._seen[padding] = static_tokens(
-                    lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.controls
-                )
+                self._seen[padding] = self._measured(padding)
             except CacheunitError as error:
                 raise CacheunitError(
                     *(replace(f, message=f"{self._named}: {f.message}") for f in error.faults)
                 ) from None
         return self._seen[padding]
+
+    def _measured(self, padding: str) -> Static:
+        tokenizer = self._ready.tokenizer
+        if tokenizer.margin:
+            stem = self._framed(padding, "")
+            return Static(stem=stem, ids=tokenizer.encode(stem), soft=0)
+        return static_tokens(lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.controls)
 
     def _framed(self, padding: str, user: str) -> str:
         return self._ready.frame(conversation(self._rendered, self._tools, padding, user))

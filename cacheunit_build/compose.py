@@ -37,9 +37,9 @@ def plain_frame(frame: Frame) -> Callable[[Conversation], str]:
 
 
 def flat_frame(spoken: Conversation) -> str:
-    """All segments one after the other, for an estimate: no vocabulary, so no frame would make it exact."""
+    """All segments one after the other, for an estimate: without a vocabulary no frame makes it exact."""
     tools = "".join(compact_json(tool).decode() for tool in spoken.tools)
-    return "\n".join([tools, spoken.system, *(turn.text for turn in spoken.turns), spoken.user])
+    return "\n".join([tools, spoken.system, *(turn.text for turn in spoken.turns)])
 
 
 def freeze_text(rendered: Rendered, padding: str) -> bytes:

@@ -26,8 +26,8 @@ def built_text(built: Built, *, reasons: bool = False) -> str:
         (
             artifact.prefix,
             artifact.target,
-            f"{artifact.entry.tokens:,}",
-            units_text(artifact.entry.tokens, artifact.entry.unit),
+            f"{'about ' if artifact.margin else ''}{artifact.entry.tokens:,}",
+            _units(artifact),
             f"{artifact.entry.padding:,}",
             status_of(artifact, built),
             artifact.plan.reason if reasons else artifact.plan.action,
@@ -44,6 +44,11 @@ def _summary(built: Built) -> str:
     states = [f"{len(built.written):,} built", f"{count - len(built.written):,} unchanged"]
     states += [f"{len(built.removed):,} removed"] if built.removed else []
     return f"{_plural(count, 'artifact')}, {tokens:,} static tokens: {', '.join(states)}; lock {built.lock}"
+
+
+def _units(artifact: Artifact) -> str:
+    """An estimate claims no units."""
+    return "-" if artifact.margin else units_text(artifact.entry.tokens, artifact.entry.unit)
 
 
 def units_text(tokens: int, unit: int) -> str:
@@ -97,7 +102,7 @@ def _counted(artifact: Artifact) -> str:
 
 def _explained(explained: Explained) -> str:
     artifact, entry = explained.artifact, explained.artifact.entry
-    unit = f"{units_text(entry.tokens, entry.unit)} of {entry.unit:,}" if entry.unit else "none known"
+    unit = f"{_units(artifact)} of {entry.unit:,}" if entry.unit else "none known"
     facts = [
         ("  tokens", f"{entry.tokens:,} static, {_counted(artifact)} ({explained.engine})"),
         ("  soft", f"{artifact.soft:,} more at the end, which may change with what follows" if artifact.soft else ""),
