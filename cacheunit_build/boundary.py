@@ -9,9 +9,13 @@ from cacheunit_build.model import Static
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+_LETTERS = ("a", "e", "n", "s", "t", "y", "Z", "ed", "er", "ing", "ly", "tion", "able")
+_MARKS = (".", ",", ":", ")", "]", "-", "_", "/", "'s", '"', "=", "*", "`")
+_SPACES = (" ", "  ", "\t", "\n", "\n\n", "\r\n", " the", " .")
+_OTHERS = ("7", "42", "2024", "\u4e2d", "\u3042", "\u00e9", "\u0301", "\U0001f642", "\u200d")
 _LONG = "A longer message, of several sentences. It asks for two things at once, and gives 3 numbers.\n" * 8
-CONTINUATIONS = ("a", "Z", "7", " ", "\n", "\n\n", ".", ")", "\u4e2d", "\U0001f642", _LONG)
-"""What is tried as the user's words: letters, a digit, space, newlines, punctuation, CJK, an emoji, a long text."""
+CONTINUATIONS = ("A short one.", *_LETTERS, *_MARKS, *_SPACES, *_OTHERS, _LONG)
+"""What is tried as the user's words: letters and endings, marks, white space, digits, other scripts, an emoji, texts."""
 
 
 def static_tokens(

@@ -41,7 +41,7 @@ class _Entry(Strict):
 
 
 class _Lock(Strict):
-    version: int
+    version: int = Field(ge=VERSION, le=VERSION)
     targets: dict[str, _Identity]
     prefixes: dict[str, dict[str, _Entry]]
 

@@ -40,8 +40,8 @@ class Engine(Protocol):
     def encode(self, text: str, *, literal: bool = False) -> list[int]:
         """The token ids of `text`; `literal`: the text of a control token is characters like any other."""
 
-    def pieces(self, text: str) -> list[bytes]:
-        """The bytes of each token of `text`; joined, they are the text."""
+    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:
+        """The bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
 
 
 class Vocabulary:
@@ -110,18 +110,20 @@ class Vocabulary:
 
     def pieces(self, text: str) -> list[bytes]:
         """The bytes of each token of `text`, in order."""
-        return self._engine.pieces(text)
+        return self._engine.pieces(text, self.encode(text))
 
 
 class _Tiktoken:
+    """tiktoken, given only what stands between control tokens: looking for these itself costs it more than encoding."""
+
     def __init__(self, encoding: tiktoken.Encoding) -> None:
         self._encoding = encoding
 
-    def encode(self, text: str, *, literal: bool = False) -> list[int]:
-        return self._encoding.encode_ordinary(text) if literal else self._encoding.encode(text, allowed_special="all")
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:  # noqa: ARG002 - the same either way
+        return self._encoding.encode_ordinary(text)
 
-    def pieces(self, text: str) -> list[bytes]:
-        return self._encoding.decode_tokens_bytes(self.encode(text))
+    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:  # noqa: ARG002 - a token knows its bytes
+        return self._encoding.decode_tokens_bytes(ids)
 
 
 class _HuggingFace:
@@ -138,7 +140,7 @@ class _HuggingFace:
             self._literal = _reference(bare.encode(), "")
         return list(self._literal.encode(text, add_special_tokens=False).ids)
 
-    def pieces(self, text: str) -> list[bytes]:
+    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:  # noqa: ARG002 - the offsets are needed
         """Cut at the tokens' offsets; where a character has several tokens, the last one has it."""
         ends = [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]
         starts = [0, *(max(ends[: index + 1]) for index in range(len(ends)))]
@@ -208,7 +210,7 @@ def _load_file(spec: TokenizerSpec, data: bytes, path: str) -> Vocabulary:
         identity=PREFIX + digest,
         label=REFERENCE if pattern is None else TIKTOKEN,
         control_texts=added_tokens(parsed),
-        isolate=_isolates(parsed),
+        isolate=pattern is not None or _isolates(parsed),
     )
 
 

@@ -1,0 +1,158 @@
+"""Alignment: always exact, never more than asked for, few measurements; or an error that says what was tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests_support import count_default
+
+import cacheunit_build
+from cacheunit_build.align import MOST_CALLS, AlignmentError, align_padding, pad_text, pad_text_concat, pad_text_to
+
+Count = Callable[[str], int]
+
+COUNTS: dict[str, Count] = {
+    "characters": len,
+    "bytes": lambda text: len(text.encode()),
+    "words": lambda text: len(text.split()),
+    "quarter of the characters": lambda text: len(text) // 4,
+    "thirds, rounded up": lambda text: -(-len(text) // 3),
+    "words and marks": lambda text: len(re.findall(r"\w+|[^\w\s]|\s", text)),
+    "merging pairs of dots": lambda text: len(re.findall(r"( \.){1,2}|\w+|.", text, re.DOTALL)),
+    "the default vocabulary": count_default,
+}
+PREFIXES = ("a", "Be brief.", "Be brief.\n", "Be brief.\n\n", "。", "12", "   ", "{", "...", ". . .", "🙂", "é" * 50)
+
+
+@given(tokens=st.integers(-5, 10_000), unit=st.integers(-5, 5_000))
+def test_align_padding_is_the_least_that_reaches_a_multiple(tokens: int, unit: int) -> None:
+    missing = align_padding(tokens, unit)
+    if tokens <= 0 or unit <= 0:
+        assert missing == 0
+    else:
+        assert 0 <= missing < unit
+        assert (tokens + missing) % unit == 0
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("unit", [1, 2, 3, 7, 16, 64, 128, 1000])
+def test_the_joined_text_reaches_the_next_multiple(name: str, unit: int) -> None:
+    count = COUNTS[name]
+    for prefix in PREFIXES:
+        padding = pad_text_concat(prefix, unit, count)
+        tokens = count(prefix)
+        assert count(prefix + padding) == tokens + align_padding(tokens, unit)
+        assert (padding == "") == (tokens % unit == 0)
+        assert pad_text_concat(prefix, unit, count) == padding
+
+
+@given(prefix=st.text(max_size=60), unit=st.sampled_from([2, 16, 64, 128]))
+def test_any_text_is_aligned_by_the_default_vocabulary(prefix: str, unit: int) -> None:
+    padding = pad_text_concat(prefix, unit, count_default)
+    assert padding == "" if not prefix else count_default(prefix + padding) == -(-count_default(prefix) // unit) * unit
+
+
+@given(prefix=st.text(min_size=1, max_size=30), unit=st.integers(1, 40), salt=st.integers(0, 1 << 16))
+def test_whatever_count_does_the_answer_is_exact_or_an_error(prefix: str, unit: int, salt: int) -> None:
+    calls = 0
+
+    def erratic(text: str) -> int:
+        nonlocal calls
+        calls += 1
+        return len(text) // 2 + (len(text) * 2654435761 + salt) % 5
+
+    try:
+        padding = pad_text_concat(prefix, unit, erratic)
+    except AlignmentError:
+        pass
+    else:
+        assert erratic(prefix + padding) == -(-erratic(prefix) // unit) * unit
+        calls -= 3
+    assert calls <= MOST_CALLS
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("never advances", lambda _: 7),
+        ("moves by two", lambda text: 2 * (len(text) // 2) + 1),
+        ("shrinks", lambda text: 1_000_001 - len(text)),
+        ("jumps over", lambda text: 1 if len(text) < 8 else 1_000_000),
+    ],
+)
+def test_an_unreachable_multiple_is_an_error_that_says_what_was_tried(name: str, count: Count) -> None:
+    calls = []
+
+    def counted(text: str) -> int:
+        calls.append(text)
+        return count(text)
+
+    with pytest.raises(
+        AlignmentError, match=r"no padding adds exactly \d+ tokens to the text's \d+; tried: .*characters"
+    ):
+        pad_text_concat("prefix.", 128, counted)
+    assert len(calls) <= MOST_CALLS, name
+
+
+@pytest.mark.parametrize("unit", [0, -1, -128])
+def test_an_unknown_unit_pads_nothing_and_counts_nothing(unit: int) -> None:
+    def never(_: str) -> int:
+        raise AssertionError("counted")
+
+    assert pad_text_concat("prefix", unit, never) == ""
+    assert pad_text_concat("", 128, never) == ""
+
+
+@pytest.mark.parametrize("wrong", [None, 1.5, True, "3", -1])
+def test_a_count_that_is_no_number_of_tokens_is_refused(wrong: object) -> None:
+    with pytest.raises(AlignmentError, match="not a number of tokens"):
+        pad_text_concat("prefix", 128, lambda _: wrong)  # type: ignore[arg-type,return-value]
+
+
+def test_few_calls_are_made_on_the_default_vocabulary() -> None:
+    calls = 0
+
+    def counted(text: str) -> int:
+        nonlocal calls
+        calls += 1
+        return count_default(text)
+
+    prefixes = [f"You are agent {n}. " + "Answer with care. " * n for n in range(1, 101)]
+    for prefix in prefixes:
+        pad_text_concat(prefix, 128, counted)
+    assert calls / len(prefixes) <= 3
+
+
+def test_padding_reads_as_padding_and_instructs_nobody() -> None:
+    padding = pad_text_concat("Be brief.", 128, count_default)
+    assert re.fullmatch(r"\n\n\[padding\]( \.)+", padding)
+    assert re.fullmatch(r"( \.)+", pad_text_concat("Be brief.", 4, count_default))
+
+
+def test_pad_text_to_reaches_a_goal_beyond_the_next_unit_and_refuses_to_shorten() -> None:
+    assert count_default("Be brief." + pad_text_to("Be brief.", 512, count_default)) == 512
+    assert pad_text_to("Be brief.", count_default("Be brief."), count_default) == ""
+    with pytest.raises(AlignmentError, match="has 3 tokens, more than the 2"):
+        pad_text_to("Be brief.", 2, count_default)
+
+
+def test_pad_text_still_works_says_why_it_should_not_be_used_and_is_exact_alone() -> None:
+    with pytest.warns(DeprecationWarning, match="use pad_text_concat"):
+        padding = pad_text(1000, 128, count_default)
+    assert count_default(padding) == align_padding(1000, 128)
+    with pytest.warns(DeprecationWarning, match="pad_text"):
+        assert pad_text(1024, 128, count_default) == ""
+    with pytest.warns(DeprecationWarning, match="pad_text"), pytest.raises(AlignmentError):
+        pad_text(1000, 128, lambda _: 0)
+
+
+def test_the_three_functions_are_at_the_top_of_the_package() -> None:
+    assert (cacheunit_build.align_padding, cacheunit_build.pad_text, cacheunit_build.pad_text_concat) == (
+        align_padding,
+        pad_text,
+        pad_text_concat,
+    )

@@ -1,0 +1,125 @@
+"""The lock is one text for one state, and says apart what has changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheunit_build.errors import CacheunitError
+from cacheunit_build.lock import LockUnknownError, drift_between, drift_on_disk, parse_lock, write_lock
+from cacheunit_build.model import Entry, Lock, TargetIdentity
+
+SHA = ["sha256:" + digit * 64 for digit in "0123456789abcdef"]
+shas = st.sampled_from(SHA)
+names = st.sampled_from(["a", "b/c", "é", "b@x=1", "b@x=2,y=z"])
+targets = st.sampled_from(["t", "u"])
+entries = st.builds(
+    Entry,
+    tokens=st.integers(0, 9999),
+    counted=st.sampled_from(["exact", "estimate"]),
+    padding=st.integers(0, 99),
+    unit=st.integers(0, 128),
+    text=shas,
+    request=shas,
+    token_ids=st.none() | shas,
+)
+locks = st.builds(
+    Lock,
+    targets=st.fixed_dictionaries({name: st.builds(TargetIdentity, profile=shas, tokenizer=shas) for name in "tu"}),
+    entries=st.dictionaries(st.tuples(names, targets), entries, max_size=6),
+)
+
+
+def entry(**changes: object) -> Entry:
+    whole = Entry(tokens=128, counted="exact", padding=3, unit=128, text=SHA[1], request=SHA[2], token_ids=SHA[3])
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+def lock(entries: dict[str, Entry], *, profile: str = SHA[0], tokenizer: str = SHA[0]) -> Lock:
+    identity = TargetIdentity(profile=profile, tokenizer=tokenizer)
+    return Lock(targets={"t": identity}, entries={(name, "t"): value for name, value in entries.items()})
+
+
+@given(locks)
+def test_what_is_written_is_read_back_but_for_targets_that_nothing_uses(one: Lock) -> None:
+    read = parse_lock(write_lock(one), "l")
+    assert read.entries == one.entries
+    assert read.targets == {name: one.targets[name] for _, name in one.entries}
+    assert write_lock(read) == write_lock(one)
+
+
+@given(locks)
+def test_the_text_is_lf_json_with_sorted_keys_and_tokens_first_in_an_entry(one: Lock) -> None:
+    text = write_lock(one).decode()
+    assert text.endswith("}\n")
+    assert "\r" not in text
+    value = json.loads(text)
+    assert list(value["prefixes"]) == sorted(value["prefixes"])
+    for by_target in value["prefixes"].values():
+        for fields in by_target.values():
+            first, *others = fields
+            assert first == "tokens"
+            assert others == sorted(others)
+
+
+def test_each_kind_of_difference_has_its_name() -> None:
+    before = lock({"same": entry(), "text": entry(), "ids": entry(), "gone": entry()})
+    after = lock({"same": entry(), "text": entry(text=SHA[9]), "ids": entry(token_ids=SHA[9]), "new": entry()})
+    assert [(drift.prefix, drift.kind) for drift in drift_between(before, after)] == [
+        ("gone", "removed"), ("ids", "tokenizer"), ("new", "added"), ("text", "changed"),
+    ]  # fmt: skip
+
+
+def test_another_vocabulary_or_other_rules_are_told_apart_from_another_text() -> None:
+    before = lock({"a": entry()})
+    assert [drift.kind for drift in drift_between(before, lock({"a": entry()}, tokenizer=SHA[5]))] == ["tokenizer"]
+    assert [drift.kind for drift in drift_between(before, lock({"a": entry(unit=64)}, profile=SHA[5]))] == ["profile"]
+    assert list(drift_between(before, lock({"a": entry()}))) == []
+
+
+def test_files_are_held_against_the_lock() -> None:
+    found = {"build/a/t.txt": SHA[1], "build/a/t.json": SHA[9], "build/b/t.txt": SHA[1], "build/x": SHA[0]}
+    one = lock({"a": entry(), "b": entry()})
+    drift = [(item.kind, item.path) for item in drift_on_disk(one, "build", found.get, list(found))]
+    assert drift == [("edited", "build/a/t.json"), ("missing", "build/b/t.json"), ("orphan", "build/x")]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"", b"{", b"[]", b"null", b'{"version": 1}', b'{"version": 1, "targets": {}, "prefixes": {}, "x": 1}', b"\xff"],
+)
+def test_a_broken_lock_is_unknown(broken: bytes) -> None:
+    with pytest.raises(LockUnknownError, match="the lock is broken"):
+        parse_lock(broken, "cacheunit.lock")
+
+
+@pytest.mark.parametrize("field", ["tokens", "text", "unit"])
+def test_a_lock_edited_by_hand_into_nonsense_is_unknown(field: str) -> None:
+    value = json.loads(write_lock(lock({"a": entry()})))
+    value["prefixes"]["a"]["t"][field] = "128"
+    with pytest.raises(LockUnknownError):
+        parse_lock(json.dumps(value).encode(), "cacheunit.lock")
+
+
+@pytest.mark.parametrize("marker", ["<<<<<<< ours", "=======", ">>>>>>> theirs", "||||||| base"])
+def test_conflict_markers_are_told_with_their_line(marker: str) -> None:
+    data = write_lock(lock({"a": entry()})).replace(b'  "prefixes"', f'{marker}\n  "prefixes"'.encode())
+    with pytest.raises(LockUnknownError, match=r"cacheunit\.lock:9: the lock has merge-conflict markers"):
+        parse_lock(data, "cacheunit.lock")
+
+
+@pytest.mark.parametrize("version", ["2", "999"])
+def test_a_newer_lock_is_refused_and_both_versions_are_named(version: str) -> None:
+    with pytest.raises(CacheunitError, match=f"has version {version}; this cacheunit reads version 1") as caught:
+        parse_lock(f'{{"version": {version}, "anything": 1}}'.encode(), "cacheunit.lock")
+    assert not isinstance(caught.value, LockUnknownError)
+
+
+@pytest.mark.parametrize("version", ['"1"', "true", "0", "null"])
+def test_a_version_that_is_none_is_unknown(version: str) -> None:
+    with pytest.raises(LockUnknownError):
+        parse_lock(f'{{"version": {version}, "targets": {{}}, "prefixes": {{}}}}'.encode(), "cacheunit.lock")

@@ -1,0 +1,117 @@
+"""Manifests become variants with names that any file system takes, in one order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cacheunit_build.config import parse_config
+from cacheunit_build.errors import CacheunitError
+from cacheunit_build.manifest import ManifestSchema, expand, parse_manifest
+
+if TYPE_CHECKING:
+    from cacheunit_build.model import Manifest
+
+
+def manifest(text: str) -> Manifest:
+    return parse_manifest(text.encode(), name="p", path="prefixes/p.yaml")
+
+
+def told(text: str) -> list[str]:
+    with pytest.raises(CacheunitError) as caught:
+        manifest(text)
+    return [f"{fault.line}: {fault.message}" for fault in caught.value.faults]
+
+
+def test_axes_stand_in_a_name_by_code_point_whatever_their_order() -> None:
+    one = manifest("system: a\nmatrix: {plan: [pro, free], locale: [en]}")
+    assert [variant.name for variant in expand(one)] == ["p@locale=en,plan=pro", "p@locale=en,plan=free"]
+    assert expand(one)[0].axes == {"locale": "en", "plan": "pro"}
+
+
+def test_values_in_a_name_are_safe_on_every_file_system() -> None:
+    one = manifest('system: a\nmatrix: {v: ["a/b", "x,y=z", "ä", true, 12, "..", "a b"]}')
+    assert [variant.name for variant in expand(one)] == [
+        "p@v=a%2Fb", "p@v=x%2Cy%3Dz", "p@v=%C3%A4", "p@v=true", "p@v=12", "p@v=..", "p@v=a%20b",
+    ]  # fmt: skip
+
+
+def test_without_a_matrix_there_is_one_variant_of_the_prefixs_name() -> None:
+    assert [variant.name for variant in expand(manifest("system: a"))] == ["p"]
+
+
+def test_all_faults_are_told_at_once_each_with_its_line() -> None:
+    text = (
+        "system: 3\ntargts: [a]\nbudget: 1e3\npadding: sometimes\nvariables: [a]\ndata: {d: 5}\nexamples: [{role: x}]\n"
+    )
+    assert told(text) == [
+        '1: "system" must be a list, not 3',
+        '2: unknown key "targts"',
+        "3: \"budget\" must be a whole number, not '1e3'",
+        "4: \"padding.mode\" must be 'auto', 'always' or 'off', not 'sometimes'",
+        '5: "variables" must be a mapping',
+        '6: "data.d" must be text, not 5',
+        "7: \"examples[0].role\" must be 'user' or 'assistant', not 'x'",
+    ]
+
+
+def test_what_the_schema_cannot_say_is_told_at_once_too() -> None:
+    text = "targets: [a, a]\nvariables: {if: 1, x: 2}\ndata: {x: ../d, y: /e}\nmatrix: {m: [], n: [1, '1', [2]]}\n"
+    assert told("system: a\n" + text) == [
+        '2: target "a" is named twice',
+        '3: "if" cannot name a variable',
+        '4: variable "x" is in "data" and in "variables"',
+        '4: path "../d" leaves its folder by ".."',
+        '4: path "/e" is absolute',
+        '5: axis "m" has no value',
+        '5: axis "n" has the value "1" twice',
+        '5: a value of axis "n" is not text, number or boolean',
+    ]
+
+
+def test_a_prefix_of_tools_alone_is_one_and_one_of_nothing_is_not() -> None:
+    assert manifest("tools: [t.json]").system == ()
+    assert told("description: x") == ['1: key "system" is missing']
+
+
+@pytest.mark.parametrize(
+    ("typed", "fault"),
+    [
+        ("{floor: true}", '"padding.floor" needs "padding.reuses"'),
+        ("{reuses: 3}", '"padding.reuses" has no use without "floor: true"'),
+        ("{mode: off, floor: true, reuses: 3}", '"floor: true" and "mode: off" contradict each other'),
+        ("{floor: true, reuses: 0}", '"padding.reuses" must be greater than or equal to 1, not 0'),
+    ],
+)
+def test_padding_options_that_cannot_mean_anything_are_refused(typed: str, fault: str) -> None:
+    assert told(f"system: a\npadding: {typed}") == [f"2: {fault}"]
+
+
+def test_the_schema_for_editors_knows_every_key_and_both_short_forms() -> None:
+    schema = ManifestSchema.model_json_schema()
+    keys = {"description", "targets", "system", "tools", "examples", "variables", "data", "matrix", "padding"}
+    assert set(schema["properties"]) == keys | {"special_tokens", "budget"}
+    assert {"type": "string"} in schema["properties"]["system"]["anyOf"]
+    assert {"enum": ["auto", "always", "off"]} in schema["properties"]["padding"]["anyOf"]
+    assert schema["additionalProperties"] is False
+    json.dumps(schema)
+
+
+def test_settings_are_read_from_either_file_and_default_without() -> None:
+    assert parse_config(None, None).targets == ("deepseek-v4",)
+    assert parse_config(b'[tool.cacheunit]\nbuild = "out"\n', None).build == "out"
+    assert parse_config(b"[project]\n", b'build = "out"\n').build == "out"
+    with pytest.raises(
+        CacheunitError, match=r"pyproject\.toml:1: settings stand in pyproject\.toml and in cacheunit\.toml"
+    ):
+        parse_config(b"[tool.cacheunit]\n", b"")
+
+
+def test_no_manifest_of_this_repository_is_without_a_description() -> None:
+    root = Path(__file__).parent.parent / "prefixes"
+    paths = sorted(root.rglob("*.yaml"))
+    assert len(paths) >= 6
+    assert all(parse_manifest(path.read_bytes(), name="p", path=str(path)).description for path in paths)

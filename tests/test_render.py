@@ -1,0 +1,177 @@
+"""Rendering gives one text for one set of sources, and remembers every name it looked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cacheunit_build.errors import CacheunitError
+from cacheunit_build.manifest import expand, parse_manifest
+from cacheunit_build.render import Renderer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cacheunit_build.model import Rendered
+
+
+def rendered(files: Mapping[str, str], manifest: str = "system: a.j2") -> Rendered:
+    return renderer(files).render(expand(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0])
+
+
+def renderer(files: Mapping[str, str]) -> Renderer:
+    sources = {path if "/" in path else f"templates/{path}": text.encode() for path, text in files.items()}
+    return Renderer(sources.get, lambda: [path.removeprefix("templates/") for path in sources])
+
+
+def text(files: Mapping[str, str], manifest: str = "system: a.j2") -> str:
+    return rendered(files, manifest).system
+
+
+def message(files: Mapping[str, str], manifest: str = "system: a.j2") -> str:
+    with pytest.raises(CacheunitError) as caught:
+        rendered(files, manifest)
+    return str(caught.value)
+
+
+def test_final_newlines_are_kept_where_files_are_joined() -> None:
+    assert text({"a.j2": '{% include "b.j2" %}{% include "b.j2" %}B\n', "b.j2": "A\n"}) == "A\nA\nB\n"
+
+
+def test_line_ends_and_marks_of_the_editor_do_not_reach_the_text() -> None:
+    lf = {"a.j2": "x {{ v }}\ny {{ d }}\n", "d/d.txt": "1\n2\n"}
+    crlf = {"a.j2": "\ufeffx {{ v }}\r\ny {{ d }}\r\n", "d/d.txt": "\ufeff1\r\n2\r\n"}
+    manifest = 'system: a.j2\nvariables: {v: "%s"}\ndata: {d: d/d.txt}'
+    assert text(lf, manifest % "p\\nq") == text(crlf, manifest % "p\\r\\nq") == "x p\nq\ny 1\n2\n\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [
+        (["A\n", "B\n"], "A\n\nB\n"),
+        (["A\n\n\n", "\n\nB"], "A\n\nB"),
+        (["A", "\n", "B\n"], "A\n\nB\n"),
+        (["\nA\n\n"], "\nA\n\n"),
+    ],
+)
+def test_a_list_of_templates_is_joined_by_one_blank_line(parts: list[str], whole: str) -> None:
+    files = {f"{index}.j2": part for index, part in enumerate(parts)}
+    assert text(files, f"system: [{', '.join(files)}]") == whole
+
+
+def test_every_name_that_was_looked_for_is_remembered_absent_ones_too() -> None:
+    files = {
+        "a.j2": '{% extends base %}{% block b %}{% include ["no.j2", "c.j2"] %}{% include "gone.j2" ignore missing %}'
+        '{% from "m.j2" import f %}{{ f() }}{{ d.x }}{% endblock %}',
+        "base.j2": "{% block b %}{% endblock %}.",
+        "c.j2": "C",
+        "m.j2": '{% from "n.j2" import g %}{% macro f() %}{{ g() }}{% endmacro %}',
+        "n.j2": "{% macro g() %}G{% endmacro %}",
+        "data/d.yaml": "x: 1",
+    }
+    manifest = "system: a.j2\nvariables: {base: base.j2}\ndata: {d: data/d.yaml}"
+    same = renderer(files)
+    variant = expand(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0]
+    first, second = same.render(variant), same.render(variant)
+    assert first == second
+    assert first.system == "CG1."
+    looked = {lookup.path: lookup.found is not None for lookup in first.lookups}
+    absent = {"templates/no.j2": False, "templates/gone.j2": False}
+    present = [
+        "templates/a.j2",
+        "templates/base.j2",
+        "templates/c.j2",
+        "templates/m.j2",
+        "templates/n.j2",
+        "data/d.yaml",
+    ]
+    assert looked == dict.fromkeys(present, True) | absent
+    asked = {lookup.path: lookup.asked_by for lookup in first.lookups}
+    assert asked["templates/n.j2"] == "templates/m.j2"
+    assert asked["templates/a.j2"] == asked["data/d.yaml"] == "prefixes/p.yaml"
+
+
+def test_an_imported_macro_sees_only_what_it_is_given() -> None:
+    macro = "{% macro f() %}{{ who }}{% endmacro %}"
+    with_context = {"a.j2": '{% from "m.j2" import f with context %}{{ f() }}', "m.j2": macro}
+    shared = renderer(with_context)
+    for who in ("x", "y", "x"):
+        manifest = parse_manifest(f"system: a.j2\nvariables: {{who: {who}}}".encode(), name=who, path="p.yaml")
+        assert shared.render(expand(manifest)[0]).system == who
+    without = {"a.j2": '{% from "m.j2" import f %}{{ f() }}', "m.j2": macro}
+    assert 'templates/m.j2:1: "who" is undefined' in message(without, "system: a.j2\nvariables: {who: x}")
+
+
+def test_default_and_is_defined_still_work() -> None:
+    assert text({"a.j2": '{{ x|default("d") }}{% if x is defined %}no{% endif %}'}) == "d"
+
+
+def test_values_print_as_a_prompt_should_read() -> None:
+    manifest = "system: a.j2\nvariables: {t: true, n: 12, v: 3.10, l: [a, b]}"
+    assert text({"a.j2": "{{ t }} {{ n }} {{ v }} {{ l|join(', ') }} {{ l|tojson }}"}, manifest) == (
+        'true 12 3.10 a, b ["a", "b"]'
+    )
+
+
+def test_tojson_neither_escapes_nor_sorts() -> None:
+    manifest = 'system: a.j2\nvariables: {d: {b: "é<>&\'", a: 1}}'
+    assert text({"a.j2": "{{ d|tojson }}"}, manifest) == '{"b": "é<>&\'", "a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("line\n{{ nmae }}", 'templates/a.j2:2: "nmae" is undefined\n\nhint: did you mean "name"?'),
+        ("{{ d.frst }}", 'templates/a.j2:1: "frst" is undefined in a dict\n\nhint: did you mean "first"?'),
+        ("{{ d }}", "templates/a.j2:1: prints a dict; use |join, |tojson or one of its fields"),
+        ("\n{{ none }}", "templates/a.j2:2: prints null; give it a value, or use |default('', true)"),
+        ("{{ [1]|random }}", "templates/a.j2:1: No filter named 'random'."),
+        ("{{ lipsum() }}", 'templates/a.j2:1: "lipsum" is undefined\n\nhint: "lipsum" is not available'),
+        ("x\n{% if %}", "templates/a.j2:2: Expected an expression"),
+        ("{{ ().__class__ }}", "templates/a.j2:1: access to attribute '__class__' of 'tuple' object is unsafe."),
+        ("{{ 'x' * 100000000 }}", "templates/a.j2:1: a product above 64000000 items"),
+        ("{{ 9 ** 99999 }}", "templates/a.j2:1: a power above 1000"),
+        ("{{ d.keys() - ['x'] }}", "templates/a.j2:1: a set has no order; select from a list instead"),
+        ("{% for i in range(9999999) %}{% endfor %}", "templates/a.j2:1: loops of more than 1,000,000 steps"),
+        ("{{ 1 / 0 }}", "templates/a.j2:1: ZeroDivisionError: division by zero"),
+        ("{% include 'parts.md' %}", 'there is no template "parts.md"\n\nhint: did you mean "parts.j2"?'),
+        ("{% include '../x' %}", 'templates/a.j2:1: path "../x" leaves its folder by ".."'),
+        ("{% include 'a.j2' %}", "templates include one another without end: a.j2 -> a.j2"),
+        ("{% include 'b.j2' %}", "templates include one another without end: b.j2 -> a.j2 -> b.j2"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "a macro calls itself without end"),
+        ("{% for k in range(3) %}{{ d.first.append }}{% endfor %}", '"append" is undefined'),
+        ("", "prefixes/p.yaml:1: the system text is empty"),
+    ],
+)
+def test_each_fault_of_a_template_has_its_place_and_a_hint(source: str, expected: str) -> None:
+    manifest = "system: a.j2\nvariables: {name: x, d: {first: 1}}"
+    assert expected in message({"a.j2": source, "b.j2": '{% include "a.j2" %}', "parts.j2": ""}, manifest)
+
+
+def test_a_printed_object_is_told_by_its_address_unless_the_source_spells_it() -> None:
+    told = message({"a.j2": "{{ d.items|string }}"}, "system: a.j2\nvariables: {d: {x: 1}}")
+    assert 'prefixes/p.yaml:1: the text has the address of an object, "at 0x' in told
+    shown = "Trace: <object object at 0x7f00aa11bb22>"
+    assert text({"a.j2": shown}) == shown
+
+
+def test_recursion_that_ends_is_allowed() -> None:
+    tree = '{{ n }}{% if n < 5 %}{% set n = n + 1 %}{% include "t.j2" %}{% endif %}'
+    assert text({"a.j2": '{% set n = 0 %}{% include "t.j2" %}', "t.j2": tree}) == "012345"
+
+
+def test_the_faults_of_all_entries_are_told_at_once() -> None:
+    told = message({"a.j2": "{{ x }}", "b.j2": "{{ y }}"}, "system: [a.j2, b.j2, c.j2]")
+    assert [line for line in told.splitlines() if line and not line.startswith("hint")] == [
+        'templates/a.j2:1: "x" is undefined',
+        'templates/b.j2:1: "y" is undefined',
+        'prefixes/p.yaml:1: there is no template "c.j2"',
+    ]
+
+
+def test_worked_turns_are_rendered_or_taken_literally() -> None:
+    turns_typed = "examples:\n- {role: user, template: e.j2}\n- {role: assistant, text: '{{ v }}'}"
+    manifest = f"system: a.j2\nvariables: {{v: x}}\n{turns_typed}"
+    turns = rendered({"a.j2": "s", "e.j2": "<{{ v }}>"}, manifest).turns
+    assert [(turn.role, turn.text) for turn in turns] == [("user", "<x>"), ("assistant", "{{ v }}")]

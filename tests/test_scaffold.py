@@ -1,0 +1,31 @@
+"""A new project says exactly what its prompts said."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheunit_build.environment import FrozenEnvironment
+from cacheunit_build.errors import CacheunitError
+from cacheunit_build.manifest import parse_manifest
+from cacheunit_build.scaffold import literal_template, new_project, prefix_name
+
+
+@given(st.text(st.sampled_from("{}%#-'\"\\ab\n ") | st.characters(exclude_categories=["Cs"], exclude_characters="\r")))
+def test_any_text_becomes_a_template_that_gives_it_back(text: str) -> None:
+    environment = FrozenEnvironment(lambda _name, _parent: literal_template(text))
+    assert environment.get_template("t").render() == text
+
+
+@given(st.from_regex(r"[A-Za-z0-9][ -~]{0,20}", fullmatch=True))
+def test_any_file_name_becomes_a_manifest_that_reads(stem: str) -> None:
+    name = prefix_name(stem)
+    files = new_project({name: "text"})
+    manifest = parse_manifest(files[f"prefixes/{name}.yaml"].encode(), name=name, path="p.yaml")
+    assert manifest.system == (f"{name}.md.j2",)
+
+
+def test_a_name_without_letters_is_refused() -> None:
+    with pytest.raises(CacheunitError, match='no prefix can be named after "!!!"'):
+        prefix_name("!!!")

