@@ -101,7 +101,7 @@ def compile_artifact(
     plan = maker.plan(plain)
     padding = maker.padding(plan)
     final = maker.static(padding)
-    maker.refuse_over_budget(final)
+    maker.refuse_over_budget(plain, final)
     return maker.freeze(plan, padding, plain, final)
 
 
@@ -191,13 +191,14 @@ class _Maker:
             hint = '"padding: off" leaves it as it is'
             raise CacheunitError(*(self._fault(fault.message, "padding", hint) for fault in error.faults)) from None
 
-    def refuse_over_budget(self, final: Static) -> None:
+    def refuse_over_budget(self, plain: Static, final: Static) -> None:
         """An estimate is over only where it is for sure."""
         budget = self._manifest.budget
         tokens = Count(tokens=final.tokens, margin=self._ready.tokenizer.margin).low
         if budget is not None and tokens > budget:
             least = "at least " if self._ready.tokenizer.margin else ""
-            message = f"{least}{tokens} static tokens, {tokens - budget} over the budget of {budget}"
+            padded = f" ({final.tokens - plain.tokens} of them padding)" if final.tokens > plain.tokens else ""
+            message = f"{least}{tokens} static tokens{padded}, {tokens - budget} over the budget of {budget}"
             raise CacheunitError(self._fault(message, "budget"))
 
     def freeze(self, plan: Plan, padding: str, plain: Static, final: Static) -> Artifact:

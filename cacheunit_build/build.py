@@ -168,8 +168,12 @@ def check(edges: Edges, selection: Selection | None = None, *, progress: Progres
     try:
         before = old_lock(edges.files)
         compiled = compile_project(edges, selection, progress)
+        return _checked(edges, compiled, before, selection)
     except CacheunitError as error:
         return Checked(faults=error.faults)
+
+
+def _checked(edges: Edges, compiled: Compiled, before: Lock, selection: Selection) -> Checked:
     notes = [] if edges.files.read(LOCK) is not None else [f"there is no {LOCK}"]
     if not edges.files.exists(compiled.config.build):
         notes.append(f"there is no {compiled.config.build}/: compared with the lock alone")
@@ -230,8 +234,15 @@ def _committed(edges: Edges, now: Mapping[str, str | None]) -> Mapping[str, str 
         committed = edges.history.before(path)
         if committed is None:
             return now
-        then[path] = None if committed[0] is None else fingerprint(committed[0])
+        data = committed[0]
+        then[path] = None if data is None else _as_checked_out(data, now[path])
     return then
+
+
+def _as_checked_out(data: bytes, found: str | None) -> str:
+    """The fingerprint of committed bytes, or of these with CRLF if that is what git made of them in the work tree."""
+    with_crlf = fingerprint(data.replace(b"\n", b"\r\n"))
+    return with_crlf if with_crlf == found else fingerprint(data)
 
 
 def _merged(compiled: Compiled, before: Lock, kept: Mapping[Key, Entry]) -> Lock:

@@ -15,7 +15,7 @@ from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from cacheunit_build.document import decode, read_json
-from cacheunit_build.environment import StepBudget, template_place
+from cacheunit_build.environment import StepBudget, template_places
 from cacheunit_build.errors import fail
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Calla
         except Exception as error:  # noqa: BLE001 - whatever a template raises is a fault of the template
             message = str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
             message = "recursion without end" if isinstance(error, RecursionError) else message
-            raise fail(f"the chat template failed: {message}", path=path, line=template_place(error)[1]) from None
+            line = next((line for _, line in reversed(template_places(error))), None)
+            raise fail(f"the chat template failed: {message}", path=path, line=line) from None
 
     return framed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -31,7 +30,6 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command; gives its exit code."""
     try:
         code = cacheunit.main(list(arguments), prog_name="cacheunit", standalone_mode=False)
-        sys.stdout.flush()
         return int(code or OK)
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -43,9 +41,6 @@ def run(arguments: Sequence[str]) -> int:
     except CacheunitError as error:
         say_faults(error.faults)
         return WRONG
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody listens any more
-        return OK
     except Exception:  # noqa: BLE001 - a bug, shown whole
         traceback.print_exc()
         return BUG

@@ -184,16 +184,21 @@ class _Compiler:
 
     def _template_names(self) -> list[str]:
         folder = self._config.templates
-        return [path.removeprefix(f"{folder}/") for path in self._edges.files.walk(folder)]
+        try:
+            return [path.removeprefix(f"{folder}/") for path in self._edges.files.walk(folder)]
+        except CacheunitError:
+            return []
 
     def compile_manifest(self, name: str, path: str) -> None:
         """Compiles the variants of one manifest for each of its targets."""
-        data = self._edges.files.read(path) or b""
         faults: list[Fault] = []
         try:
+            data = self._edges.files.read(path)
+            if data is None:
+                raise fail("the manifest is a link to nothing")
             manifest = parse_manifest(data, name=name, path=path)
         except CacheunitError as error:
-            self._faults += error.faults
+            self._faults += (fault if fault.path else replace(fault, path=path) for fault in error.faults)
             return
         lookups = [Lookup(path=path, found=fingerprint(data))]
         tools = self._tools_of(manifest, lookups, faults)
@@ -267,9 +272,21 @@ class _Compiler:
         rendered = replace(rendered, lookups=(*lookups, *rendered.lookups))
         for target in targets:
             try:
-                if target.name not in self._ready:
-                    self._ready[target.name] = ready_target(target, self._edges)
-                ready = self._ready[target.name]
+                ready = self._ready_target(target)
                 self._artifacts.append(compile_artifact(variant, rendered, tools, ready, self._edges.files.read))
             except CacheunitError as error:
                 self._faults += error.faults
+
+    def _ready_target(self, target: Target) -> ReadyTarget:
+        """The target, loaded once; what is wrong with one of the project's is told where its table stands."""
+        if target.name not in self._ready:
+            try:
+                self._ready[target.name] = ready_target(target, self._edges)
+            except CacheunitError as error:
+                if target.name not in self._config.tables:
+                    raise
+                document = self._config.document
+                line = document.line((*self._config.under, "target", target.name))
+                placed = (f if f.path else replace(f, path=document.path, line=line) for f in error.faults)
+                raise CacheunitError(*placed) from None
+        return self._ready[target.name]

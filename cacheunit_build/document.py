@@ -89,7 +89,9 @@ def read_json(data: bytes, path: str) -> Document:
     except (RecursionError, ValueError) as error:
         raise fail(f"not valid JSON: {error}", path=path) from None
     if re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
-        raise fail("half of a surrogate pair, which is no character", path=path)
+        half = re.search(r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|\\u[dD][c-fC-F]", text)
+        line = None if half is None else text.count("\n", 0, half.start()) + 1
+        raise fail("half of a surrogate pair, which is no character", path=path, line=line)
     return Document(path=path, value=_map_text(value), lines=dict(reversed([*_json_lines(text)])))
 
 

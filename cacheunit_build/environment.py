@@ -6,20 +6,27 @@ Templates are trusted code: the sandbox keeps mistakes from spreading, it is no 
 from __future__ import annotations
 
 import json
-from functools import partial
+import re
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound
+from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound, nodes, pass_eval_context
+from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
+from jinja2.filters import do_join
 from jinja2.runtime import Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
+from cacheunit_build.document import SpelledFloat
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import CodeType
 
     from jinja2.bccache import Bucket
+    from jinja2.compiler import Frame
+    from jinja2.nodes import EvalContext
     from jinja2.runtime import Context
 
 NOT_FROZEN = {"filters": ("random", "pprint"), "globals": ("lipsum",)}
@@ -53,15 +60,15 @@ class StepBudget:
         return items
 
 
-def template_place(error: BaseException) -> tuple[str | None, int | None]:
-    """The innermost template's name and line in a traceback that Jinja has rewritten."""
-    place: tuple[str | None, int | None] = (None, None)
+def template_places(error: BaseException) -> list[tuple[str, int]]:
+    """Template name and line of each step, outermost first, in a traceback that Jinja has rewritten."""
+    places = []
     trace = error.__traceback__
     while trace is not None:
         if "__jinja_exception__" in trace.tb_frame.f_globals:
-            place = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+            places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
-    return place
+    return places
 
 
 class MissingNameError(UndefinedError):
@@ -79,6 +86,17 @@ class _Strict(StrictUndefined):
         super().__init__(hint, obj, name, exc or error)
 
 
+class _Generator(CodeGenerator):
+    """Compiles `a ~ b` so that its parts are printed as they would be alone."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's name
+        self.write("environment.concatenated((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+
 class FrozenEnvironment(ImmutableSandboxedEnvironment):
     """Loads every template anew through `find`, so that each include and import of each render is asked for.
 
@@ -86,7 +104,8 @@ class FrozenEnvironment(ImmutableSandboxedEnvironment):
         find: name of a template and of the template that names it (None at the top) -> its text, None where absent.
     """
 
-    intercepted_binops = frozenset({"*", "**", "-"})
+    intercepted_binops = frozenset({"*", "**", "-", "%"})
+    code_generator_class = _Generator
 
     def __init__(self, find: Callable[[str, str | None], str | None]) -> None:
         super().__init__(
@@ -105,12 +124,17 @@ class FrozenEnvironment(ImmutableSandboxedEnvironment):
             del self.filters[name]
         for name in NOT_FROZEN["globals"]:
             del self.globals[name]
-        self.filters["tojson"] = _tojson
+        self.filters.update({name: _of_text(self.filters[name]) for name in _TEXT_FILTERS})
+        self.filters.update(tojson=_tojson, join=_join)
 
     def join_path(self, template: str, parent: str) -> str:
         """Every name is relative to the template folder; notes who asks for it."""
         self.asked_by[template] = parent
         return template
+
+    def concatenated(self, parts: Iterable[object]) -> str:
+        """What `~` gives."""
+        return "".join(map(_printed, parts))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
         """Refuses what would have no order, or no end."""
@@ -118,10 +142,22 @@ class FrozenEnvironment(ImmutableSandboxedEnvironment):
             raise SecurityError(f"a power above {_MOST_EXPONENT}")
         if operator == "*" and _product_size(left, right) > MOST_CHARACTERS:
             raise SecurityError(f"a product above {MOST_CHARACTERS} items")
+        if operator == "%" and isinstance(left, str):
+            right = _format_values(left, right)
         result = super().call_binop(context, operator, left, right)
         if isinstance(result, set | frozenset):
             raise SecurityError("a set has no order; select from a list instead")
         return result
+
+
+def _format_values(pattern: str, values: Any) -> Any:  # noqa: ANN401
+    """The values of `pattern % values`, each as it would be printed alone; numbers stay numbers."""
+    if isinstance(values, tuple):
+        return tuple(_format_values("", value) for value in values)
+    if isinstance(values, dict) and "%(" in pattern:
+        return {name: _format_values("", value) for name, value in values.items()}
+    number = isinstance(values, int | float) and not isinstance(values, bool | SpelledFloat)
+    return values if number else _printed(values)
 
 
 def _product_size(left: object, right: object) -> int:
@@ -168,10 +204,60 @@ def _printed(value: object) -> str:
         return str(value)
     if value is None:
         raise TemplateRuntimeError("prints null; give it a value, or use |default('', true)")
-    kind = "a list" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
-    raise TemplateRuntimeError(f"prints {kind}; use |join, |tojson or one of its fields")
+    raise TemplateRuntimeError(f"prints {kind_of(value)}; use |join, |tojson or one of its fields")
+
+
+def kind_of(value: object) -> str:
+    """What a template's value is, in the words of templates."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    names = {"Macro": "a macro, not called", "str": "a text", "int": "a number", "bool": "a boolean"}
+    return names.get(type(value).__name__, f"a {type(value).__name__}")
+
+
+_TEXT_FILTERS = (
+    *("capitalize", "center", "e", "escape", "forceescape", "format", "indent", "lower", "replace", "string"),
+    *("striptags", "title", "trim", "truncate", "upper", "urlize", "wordcount", "wordwrap"),
+)
+
+
+def _of_text(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter of texts that takes its value as it would be printed."""
+    place = 1 if hasattr(apply, "jinja_pass_arg") else 0
+
+    @wraps(apply)
+    def filtered(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        given = list(arguments)
+        given[place] = given[place] if isinstance(given[place], str) else _printed(given[place])
+        return apply(*given, **options)
+
+    return filtered
+
+
+@pass_eval_context
+def _join(context: EvalContext, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+    """Jinja's `join`, its items printed as they would be alone."""
+    items = value if attribute is None else [context.environment.getitem(item, attribute) for item in value]
+    return str(do_join(context, [_printed(item) for item in items], d))
 
 
 def _tojson(value: object, indent: int | None = None, *, sort_keys: bool = False) -> str:
-    """JSON as a model should read it: keys in the order of the source, no escapes but JSON's own."""
-    return json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=sort_keys, allow_nan=False)
+    """JSON as a model should read it: keys in the order of the source, no escapes but JSON's own, floats as typed."""
+    floats: list[str] = []
+    text = json.dumps(_held(value, floats), ensure_ascii=False, indent=indent, sort_keys=sort_keys, allow_nan=False)
+    return re.sub(f'"{_HOLDER}(\\d+)"', lambda match: floats[int(match[1])], text) if floats else text
+
+
+_HOLDER = "\ue000cacheunit float "
+
+
+def _held(value: Any, floats: list[str]) -> Any:  # noqa: ANN401
+    """`value` with a place-holder for each float that keeps its spelling."""
+    if isinstance(value, SpelledFloat):
+        floats.append(str(value))
+        return f"{_HOLDER}{len(floats) - 1}"
+    if isinstance(value, dict):
+        return {key: _held(item, floats) for key, item in value.items()}
+    return [_held(item, floats) for item in value] if isinstance(value, list | tuple) else value

@@ -67,7 +67,12 @@ def parse_lock(data: bytes, path: str) -> Lock:
         version = document.value.get("version") if isinstance(document.value, dict) else None
         if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
             message = f"the lock has version {version}; this cacheunit reads version {VERSION}"
-            newer = fail(message, path=path, hint="use the cacheunit that wrote it, or a newer one")
+            newer = fail(
+                message,
+                path=path,
+                line=document.line(("version",)),
+                hint="use the cacheunit that wrote it, or a newer one",
+            )
         else:
             newer = None
             read = validate(_Lock, document)

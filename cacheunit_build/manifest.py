@@ -36,6 +36,8 @@ _TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItem
 
 
 def _listed(value: object) -> object:
+    if not isinstance(value, str | list):
+        raise ValueError("must be a template or a list of templates")  # noqa: TRY004 - what pydantic takes
     return [value] if isinstance(value, str) else value
 
 
@@ -165,7 +167,9 @@ def _odd_matrix(manifest: Manifest) -> list[Fault]:
             faults.append(manifest.fault(f'axis "{axis}" has no value', "matrix", axis))
         spellings: set[str] = set()
         for index, value in enumerate(values):
-            if not isinstance(value, str | int) or value == "":
+            if value == "":
+                faults.append(manifest.fault(f'a value of axis "{axis}" is empty', "matrix", axis, index))
+            elif not isinstance(value, str | int):
                 message = f'a value of axis "{axis}" is not text, number or boolean'
                 faults.append(manifest.fault(message, "matrix", axis, index))
             elif _spelling(value) in spellings:

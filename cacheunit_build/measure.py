@@ -69,6 +69,8 @@ def padding_for(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: 
     Raises:
         CacheunitError: the unit is unknown, or no filler reaches the boundary.
     """
+    if not text:
+        raise fail("the text is empty: there is nothing to pad")
     if unit <= 0:
         raise fail("the cache unit is unknown", hint="say --unit N, or name a target that has one")
     return pad_text_concat(text, unit, lambda joined: _static(joined, tokenizer, frame).tokens)

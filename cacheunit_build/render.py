@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
 from cacheunit_build.document import decode
-from cacheunit_build.environment import MOST_CHARACTERS, NOT_FROZEN, FrozenEnvironment, MissingNameError, template_place
+from cacheunit_build.environment import (
+    MOST_CHARACTERS,
+    NOT_FROZEN,
+    FrozenEnvironment,
+    MissingNameError,
+    kind_of,
+    template_places,
+)
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.model import Lookup, Rendered, Turn
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from cacheunit_build.model import Manifest, Variant
 
 _QUOTED = re.compile(r"'(\w+)'")
+_CONFLICT = [re.compile(rf"^{mark}( |$)", re.MULTILINE) for mark in ("<{7}", "={7}", ">{7}")]
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")
 
 
@@ -84,7 +92,7 @@ class Renderer:
                     self._data[key] = parse_data(data, path).value
                 values[name] = self._data[key]
             except CacheunitError as error:
-                faults += error.faults
+                faults += (f if f.path else manifest.fault(f.message, "data", name, hint=f.hint) for f in error.faults)
         if faults:
             raise CacheunitError(*faults)
         return values
@@ -122,7 +130,14 @@ class Renderer:
         path = f"{self._folder}/{normal_path(name)}"
         self._loaded.append(name)
         data = self._look(path, self._asker if parent is None else f"{self._folder}/{parent}")
-        return None if data is None else decode(data, path)
+        if data is None:
+            return None
+        text = decode(data, path)
+        if all(marker.search(text) for marker in _CONFLICT):
+            line = text.count("\n", 0, text.index("<<<<<<<")) + 1
+            hint = "settle the merge; if the text is meant, write {{ '<<<<<<<' }}"
+            raise fail("the template has merge-conflict markers", path=path, line=line, hint=hint)
+        return text
 
     def _look(self, path: str, asked_by: str) -> bytes | None:
         data = self._read(path)
@@ -146,7 +161,11 @@ class Renderer:
 
     def _message(self, error: Exception, values: Mapping[str, Any]) -> tuple[str, str | None]:
         if isinstance(error, RecursionError):
-            return self._chain(), "end the recursion by a condition"
+            chain = " -> ".join(self._cycle())
+            what = (
+                f"templates include one another without end: {chain}" if chain else "a macro calls itself without end"
+            )
+            return what, "end the recursion by a condition"
         if isinstance(error, TemplatesNotFound):
             return f"none of the templates {', '.join(map(str, error.templates))} exists", None
         if isinstance(error, TemplateNotFound):
@@ -154,22 +173,34 @@ class Renderer:
         if isinstance(error, MissingNameError):
             known = error.owner if isinstance(error.owner, dict) else values if error.owner is None else ()
             hint = _not_frozen(str(error.name)) if error.owner is None else None
+            if error.owner is None and error.name in values:
+                hint = 'a file that is imported sees it only by "import … with context", or as an argument'
             return _undefined(error), hint or did_you_mean(str(error.name), map(str, known))
         if isinstance(error, TemplateSyntaxError):
-            return str(error.message), next(filter(None, map(_not_frozen, _QUOTED.findall(str(error.message)))), None)
+            return str(error.message), self._syntax_hint(str(error.message))
         return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}", None
 
-    def _place(self, error: Exception) -> tuple[str | None, int | None]:
-        name, line = template_place(error)
-        return None if name is None else f"{self._folder}/{name}", line
+    def _syntax_hint(self, message: str) -> str | None:
+        known = self._environment.filters if "filter named" in message else self._environment.tests
+        hints = (_not_frozen(name) or did_you_mean(name, known) for name in _QUOTED.findall(message))
+        return next(filter(None, hints), None) if "named '" in message else None
 
-    def _chain(self) -> str:
-        """Which templates include one another without end, from the end of what was loaded."""
+    def _place(self, error: Exception) -> tuple[str | None, int | None]:
+        """The innermost place; for templates that include one another, the first, which no depth of stack decides."""
+        places = template_places(error)
+        cycle = self._cycle() if isinstance(error, RecursionError) else []
+        if cycle:
+            places = [place for place in places if place[0] == cycle[0]][:1]
+        return (f"{self._folder}/{places[-1][0]}", places[-1][1]) if places else (None, None)
+
+    def _cycle(self) -> list[str]:
+        """The templates that include one another without end, from the one met first to itself again."""
         *before, last = self._loaded or [""]
         if last not in before:
-            return "a macro calls itself without end"
-        cycle = [last, *before[len(before) - 1 - before[::-1].index(last) + 1 :], last]
-        return "templates include one another without end: " + " -> ".join(cycle)
+            return []
+        cycle = [last, *before[len(before) - before[::-1].index(last) :]]
+        start = cycle.index(min(cycle, key=self._loaded.index))
+        return [*cycle[start:], *cycle[: start + 1]]
 
     def _refuse_addresses(self, manifest: Manifest, system: str, values: Mapping[str, Any]) -> None:
         """An address in memory comes from a printed object; one that a source spells out is text."""
@@ -197,7 +228,7 @@ def _not_frozen(name: str) -> str | None:
 
 
 def _undefined(error: MissingNameError) -> str:
-    owner = "" if error.owner is None else f" in a {type(error.owner).__name__}"
+    owner = "" if error.owner is None else f" in {kind_of(error.owner)}"
     return f'"{error.name}" is undefined{owner}'
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from cacheunit_build.errors import fail
 
@@ -39,7 +40,7 @@ cacheunit.lock -text
 IGNORED = ".cacheunit/\n"
 
 _DELIMITER = re.compile(r"\{[{%#]")
-_NAME = re.compile(r"[^a-z0-9]+")
+_NAME = re.compile(r"[\W_]+")
 
 
 def literal_template(text: str) -> str:
@@ -53,7 +54,7 @@ def prefix_name(stem: str) -> str:
     Raises:
         CacheunitError: nothing is left of it.
     """
-    name = _NAME.sub("-", stem.lower()).strip("-")
+    name = _NAME.sub("-", unicodedata.normalize("NFC", stem).lower()).strip("-")
     if not name:
         raise fail(f'no prefix can be named after "{stem}"', hint="give the file a name with letters")
     return name

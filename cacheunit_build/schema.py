@@ -71,11 +71,14 @@ _WORDS = {
 
 def _words(details: ErrorDetails) -> str:
     kind, context, given = details["type"], details.get("ctx", {}), details["input"]
-    got = f", not {given!r}" if isinstance(given, str | int | float | bool) else ""
+    shown = str(given).lower() if isinstance(given, bool) else repr(given)
+    got = f", not {shown}" if isinstance(given, str | int | float | bool) else ""
     if kind in _WORDS:
         return _WORDS[kind] + got
     if kind == "literal_error":
         return f"must be {context['expected']}{got}"
+    if kind == "too_short":
+        return "must not be empty"
     if kind == "value_error":
         return str(context["error"])
     return details["msg"].replace("Input should be", "must be").replace("List should", "must") + got

@@ -36,6 +36,10 @@ def read_yaml(data: bytes, path: str) -> Document:
             line=text.count("\n", 0, tab) + 1,
             hint='indent with spaces; inside a text write "\\t" in double quotes',
         )
+    marker = re.search(r"^<{7} ", text, re.MULTILINE)
+    if marker is not None:
+        line = text.count("\n", 0, marker.start()) + 1
+        raise fail("merge-conflict markers", path=path, line=line, hint="settle the merge")
     _refuse_deep(text, path)
     loader = _Loader(text)
     try:

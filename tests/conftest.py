@@ -7,7 +7,6 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cacheunit_build.edges.tokenizers import Vocabulary
-    from cacheunit_build.model import TokenizerSpec
 
 PROJECTS = Path(__file__).parent / "projects"
-_LOADED: dict[TokenizerSpec, Vocabulary] = {}
+_LOADED: dict[object, Vocabulary] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -121,23 +119,26 @@ class Project:
         return found
 
 
-def _load_once(shelf: TokenizerShelf, spec: TokenizerSpec, *, load: Callable[..., Vocabulary]) -> Vocabulary:
-    """Vocabularies of packages, loaded once in the life of the test run; a project's own may be another each time."""
-    if spec.path is not None:
-        return load(shelf, spec)
-    if spec not in _LOADED:
-        _LOADED[spec] = load(shelf, spec)
-    return _LOADED[spec]
+class _StandardInput(io.BytesIO):
+    name = "<stdin>"
 
 
 @pytest.fixture
 def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Cacheunit:
     """Runs the command line in this process, with vocabularies that stay loaded between runs."""
-    load = partial(_load_once, load=TokenizerShelf.load)
-    monkeypatch.setattr(TokenizerShelf, "load", lambda shelf, spec: load(shelf, spec))
+    load = TokenizerShelf.load
+
+    def load_once(shelf: TokenizerShelf, spec: Any) -> Vocabulary:  # noqa: ANN401 - where the vocabulary comes from
+        if spec.path is not None:  # a file of the project, which may be another one each time
+            return load(shelf, spec)
+        if spec not in _LOADED:
+            _LOADED[spec] = load(shelf, spec)
+        return _LOADED[spec]
+
+    monkeypatch.setattr(TokenizerShelf, "load", load_once)
 
     def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_StandardInput(stdin), encoding="utf-8"))
         capsysbinary.readouterr()
         code = cli.run([str(argument) for argument in arguments])
         output, errors = capsysbinary.readouterr()
@@ -159,9 +160,7 @@ def copied(project: Project) -> Callable[[str], Project]:
     """Fills the project with a miniature project from tests/projects, all but what is expected of it."""
 
     def copy(name: str) -> Project:
-        shutil.copytree(
-            PROJECTS / name, project.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("expected")
-        )
+        shutil.copytree(PROJECTS / name, project.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("expected"))
         return project
 
     return copy

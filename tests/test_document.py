@@ -117,7 +117,7 @@ def test_nesting_without_bound_is_a_fault_and_no_crash(deep: str) -> None:
 def test_json_faults_have_their_line() -> None:
     assert faults(b'{"a": 1,\n "b": {"a": 2},\n "a": 3}', "a.json") == [(3, 'duplicate key "a"')]
     assert faults(b'{"a": [1,\n NaN]}', "a.json") == [(2, "NaN is not a JSON number")]
-    assert faults(b'{"a": "\\ud800"}', "a.json") == [(None, "half of a surrogate pair, which is no character")]
+    assert faults(b'{"a": "\\ud800"}', "a.json") == [(1, "half of a surrogate pair, which is no character")]
     assert faults(b'{"a":\n', "a.json")[0][0] == 2
 
 

@@ -48,7 +48,7 @@ def test_all_faults_are_told_at_once_each_with_its_line() -> None:
         "system: 3\ntargts: [a]\nbudget: 1e3\npadding: sometimes\nvariables: [a]\ndata: {d: 5}\nexamples: [{role: x}]\n"
     )
     assert told(text) == [
-        '1: "system" must be a list, not 3',
+        '1: "system" must be a template or a list of templates',
         '2: unknown key "targts"',
         "3: \"budget\" must be a whole number, not '1e3'",
         "4: \"padding.mode\" must be 'auto', 'always' or 'off', not 'sometimes'",

@@ -63,7 +63,8 @@ def refused(request: pytest.FixtureRequest, copied: Callable[[str], Project]) ->
     """A wrong project, with what git cannot hold on every system added to it."""
     name = request.param
     project = copied(name)
-    PREPARED.get(name, lambda _: None)(project.root)
+    if name in PREPARED:
+        PREPARED[name](project.root)
     return project
 
 
@@ -143,6 +144,20 @@ def test_every_request_fragment_carries_the_text_of_its_artifact_unescaped(
             fragment = texts[path.removesuffix("txt") + "json"]
             assert json.dumps(text.decode(), ensure_ascii=False) in fragment.decode()
             assert b"\r" not in text
+
+
+def test_templates_that_include_one_another_are_named_in_a_chain(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": "system: a.md.j2\n",
+            "templates/a.md.j2": "One.\n{% include 'b.md.j2' %}\n",
+            "templates/b.md.j2": "Two.\n\n{% include 'a.md.j2' %}\n",
+        }
+    )
+    ran = project.run("-q", "build")
+    message = "templates include one another without end"
+    start = f"error: templates/a.md.j2:2: {message}: a.md.j2 -> b.md.j2 -> a.md.j2\n"
+    assert (ran.code, ran.err.startswith(start)) == (2, True), ran.err
 
 
 def test_line_ends_and_byte_order_marks_of_sources_change_no_artifact(copied: Callable[[str], Project]) -> None:

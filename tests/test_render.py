@@ -114,6 +114,36 @@ def test_values_print_as_a_prompt_should_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "{{ t ~ '' }}",
+        "{{ [t]|join }}",
+        "{{ t|string }}",
+        "{{ '%s' % t }}",
+        "{{ t|upper|lower }}",
+        "{{ t|trim }}",
+        "{{ t }}",
+    ],
+)
+def test_no_way_of_printing_spells_a_value_as_python_does(printed: str) -> None:
+    assert text({"a.j2": printed}, "system: a.j2\nvariables: {t: true}") == "true"
+    assert "prints null" in message({"a.j2": printed}, "system: a.j2\nvariables: {t: null}")
+    assert "prints a mapping" in message({"a.j2": printed}, "system: a.j2\nvariables: {t: {a: 1}}")
+
+
+def test_tojson_keeps_the_spelling_of_floats() -> None:
+    files = {"a.j2": "{{ d|tojson }} {{ d|tojson(indent=1) }}", "d/d.json": '{"a": 3.10, "b": [1E-4, "1.50"]}'}
+    shown = text(files, "system: a.j2\ndata: {d: d/d.json}")
+    assert shown.startswith('{"a": 3.10, "b": [1E-4, "1.50"]} {')
+
+
+def test_an_unsettled_merge_is_refused_and_a_quoted_one_is_not() -> None:
+    merge = "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n"
+    assert "templates/a.j2:2: the template has merge-conflict markers" in message({"a.j2": merge})
+    assert text({"a.j2": "A <<<<<<< line opens a conflict\n"}) == "A <<<<<<< line opens a conflict\n"
+
+
 def test_tojson_neither_escapes_nor_sorts() -> None:
     manifest = 'system: a.j2\nvariables: {d: {b: "é<>&\'", a: 1}}'
     assert text({"a.j2": "{{ d|tojson }}"}, manifest) == '{"b": "é<>&\'", "a": 1}'
@@ -123,8 +153,8 @@ def test_tojson_neither_escapes_nor_sorts() -> None:
     ("source", "expected"),
     [
         ("line\n{{ nmae }}", 'templates/a.j2:2: "nmae" is undefined\n\nhint: did you mean "name"?'),
-        ("{{ d.frst }}", 'templates/a.j2:1: "frst" is undefined in a dict\n\nhint: did you mean "first"?'),
-        ("{{ d }}", "templates/a.j2:1: prints a dict; use |join, |tojson or one of its fields"),
+        ("{{ d.frst }}", 'templates/a.j2:1: "frst" is undefined in a mapping\n\nhint: did you mean "first"?'),
+        ("{{ d }}", "templates/a.j2:1: prints a mapping; use |join, |tojson or one of its fields"),
         ("\n{{ none }}", "templates/a.j2:2: prints null; give it a value, or use |default('', true)"),
         ("{{ [1]|random }}", "templates/a.j2:1: No filter named 'random'."),
         ("{{ lipsum() }}", 'templates/a.j2:1: "lipsum" is undefined\n\nhint: "lipsum" is not available'),
@@ -138,7 +168,7 @@ def test_tojson_neither_escapes_nor_sorts() -> None:
         ("{% include 'parts.md' %}", 'there is no template "parts.md"\n\nhint: did you mean "parts.j2"?'),
         ("{% include '../x' %}", 'templates/a.j2:1: path "../x" leaves its folder by ".."'),
         ("{% include 'a.j2' %}", "templates include one another without end: a.j2 -> a.j2"),
-        ("{% include 'b.j2' %}", "templates include one another without end: b.j2 -> a.j2 -> b.j2"),
+        ("{% include 'b.j2' %}", "templates include one another without end: a.j2 -> b.j2 -> a.j2"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "a macro calls itself without end"),
         ("{% for k in range(3) %}{{ d.first.append }}{% endfor %}", '"append" is undefined'),
         ("", "prefixes/p.yaml:1: the system text is empty"),
@@ -150,7 +180,7 @@ def test_each_fault_of_a_template_has_its_place_and_a_hint(source: str, expected
 
 
 def test_a_printed_object_is_told_by_its_address_unless_the_source_spells_it() -> None:
-    told = message({"a.j2": "{{ d.items|string }}"}, "system: a.j2\nvariables: {d: {x: 1}}")
+    told = message({"a.j2": "{{ '%s'|format(d.items) }}"}, "system: a.j2\nvariables: {d: {x: 1}}")
     assert 'prefixes/p.yaml:1: the text has the address of an object, "at 0x' in told
     shown = "Trace: <object object at 0x7f00aa11bb22>"
     assert text({"a.j2": shown}) == shown

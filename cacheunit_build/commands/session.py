@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from cacheunit_build.edges.files import CACHE, ProjectFiles, find_root
+from cacheunit_build.errors import fail
 from cacheunit_build.ports import LOCK, Edges
 
 if TYPE_CHECKING:
@@ -97,15 +98,18 @@ class Progress:
 
 
 def put(text: str) -> None:
-    """Data, on standard output."""
-    click.echo(text)
+    """Data, on standard output. Where nobody reads it any more, the answer is still in the exit code."""
+    put_bytes(f"{text}\n".encode())
 
 
 def put_bytes(data: bytes) -> None:
     """Exactly these bytes, on standard output."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def put_json(value: object) -> None:
@@ -118,6 +122,18 @@ def say_faults(faults: Iterable[Fault]) -> None:
     word = click.style("error:", fg="red", bold=True)
     colour = False if os.environ.get("NO_COLOR") else None
     click.echo("\n\n".join(f"{word} {fault}" for fault in faults), err=True, color=colour)
+
+
+def read_file(file: Path) -> bytes:
+    """The bytes of a file that the command line names.
+
+    Raises:
+        CacheunitError: it cannot be read.
+    """
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise fail(f'cannot read "{file}": {error.strerror}') from None
 
 
 format_option = click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cacheunit_build.commands.session import OK, Session, format_option, put, put_json, with_session
+from cacheunit_build.commands.session import OK, Session, format_option, put, put_json, read_file, with_session
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 
 if TYPE_CHECKING:
@@ -55,22 +55,25 @@ def _warn_of_age(session: Session, target: Target) -> None:
 
 
 @click.command()
-@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path))
 @with_session
 def init(session: Session, files: tuple[Path, ...]) -> int:
     """Make a project in the folder, with a prefix for each existing prompt FILE; change no file that is there."""
+    from cacheunit_build.config import parse_config
     from cacheunit_build.document import decode
     from cacheunit_build.edges.files import ProjectFiles
     from cacheunit_build.scaffold import new_project, prefix_name
 
     prompts: dict[str, str] = {}
-    for file in files:
+    for file in (session.folder / path for path in files):
         name = prefix_name(file.name.partition(".")[0])
         if name in prompts:
             raise fail(f'two of the files would be prefix "{name}"', hint="rename one of them")
-        prompts[name] = decode(file.read_bytes(), str(file))
+        prompts[name] = decode(read_file(file), str(file))
     project = ProjectFiles(session.folder)
     made = new_project(prompts)
+    if parse_config(project.read("pyproject.toml"), None).path is not None:
+        del made["cacheunit.toml"]
     present = [path for path in made if project.read(path) is not None]
     clashes = [path for path in present if path.startswith(("prefixes/", "templates/"))]
     if clashes:
@@ -119,7 +122,10 @@ def clean(session: Session) -> int:
     from cacheunit_build.edges.files import CACHE
 
     folder = session.files().root / CACHE
-    if folder.is_dir():
+    if folder.is_symlink():
+        folder.unlink()
+        put(f"removed  {CACHE}, a link")
+    elif folder.is_dir():
         shutil.rmtree(folder)
         put(f"removed  {CACHE}/")
     else:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import OK, Session, format_option, put, put_bytes, put_json, with_session
+from cacheunit_build.commands.session import (
+    OK,
+    Session,
+    format_option,
+    put,
+    put_bytes,
+    put_json,
+    read_file,
+    with_session,
+)
 from cacheunit_build.errors import did_you_mean, fail
 
 if TYPE_CHECKING:
@@ -29,7 +38,7 @@ class _Ruler:
 
 def _text_command(command: Callable[..., int]) -> click.Command:
     options = (
-        click.argument("file", type=click.File("rb"), default="-"),
+        click.argument("file", default="-"),
         click.option(
             "--target", metavar="T", help="Count in this target's frame. Default: the project's first target."
         ),
@@ -43,15 +52,13 @@ def _text_command(command: Callable[..., int]) -> click.Command:
     return click.command()(command)
 
 
-def count(
-    session: Session, file: IO[bytes], target: str | None, tokenizer: str | None, unit: int | None, form: str
-) -> int:
+def count(session: Session, file: str, target: str | None, tokenizer: str | None, unit: int | None, form: str) -> int:
     """Count the tokens of a text: its static tokens in a target's frame, or bare with --tokenizer."""
     from cacheunit_build.measure import measure
     from cacheunit_build.report.data import measured_data
     from cacheunit_build.report.text import measured_text
 
-    text = _read(file)
+    text = _read(session, file)
     ruler = _ruler(session, target, tokenizer, unit)
     measured = measure(text, ruler.vocabulary, frame=ruler.frame, unit=ruler.unit)
     if form == "json":
@@ -62,15 +69,13 @@ def count(
     return OK
 
 
-def pad(
-    session: Session, file: IO[bytes], target: str | None, tokenizer: str | None, unit: int | None, form: str
-) -> int:
+def pad(session: Session, file: str, target: str | None, tokenizer: str | None, unit: int | None, form: str) -> int:
     """Print a text with the padding that ends it on a cache-unit boundary."""
     from cacheunit_build.measure import measure, padding_for
     from cacheunit_build.report.data import measured_data
     from cacheunit_build.report.text import measured_text
 
-    text = _read(file)
+    text = _read(session, file)
     ruler = _ruler(session, target, tokenizer, unit)
     padding = padding_for(text, ruler.vocabulary, frame=ruler.frame, unit=ruler.unit)
     measured = measure(text + padding, ruler.vocabulary, frame=ruler.frame, unit=ruler.unit)
@@ -82,10 +87,12 @@ def pad(
     return OK
 
 
-def _read(file: IO[bytes]) -> str:
+def _read(session: Session, file: str) -> str:
     from cacheunit_build.document import decode
 
-    return decode(file.read(), file.name if file.name != "<stdin>" else "standard input")
+    if file == "-":
+        return decode(sys.stdin.buffer.read(), "standard input")
+    return decode(read_file(session.folder / file), file)
 
 
 def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: int | None) -> _Ruler:
@@ -97,7 +104,7 @@ def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: in
     if target is not None and tokenizer is not None:
         raise click.UsageError("--target and --tokenizer exclude each other")
     if tokenizer is not None:
-        return _Ruler(vocabulary=_bare(tokenizer), frame=None, unit=unit or 0)
+        return _Ruler(vocabulary=_bare(session, tokenizer), frame=None, unit=unit or 0)
     edges = session.edges()
     config, targets = read_project(edges.files)
     name = target or config.targets[0]
@@ -108,14 +115,16 @@ def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: in
     return _Ruler(vocabulary=ready.tokenizer, frame=frame_of(ready), unit=unit or goal.cache.unit or 0)
 
 
-def _bare(name: str) -> Tokenizer:
+def _bare(session: Session, name: str) -> Tokenizer:
     """The vocabulary of a tokenizer.json anywhere on this machine, or of a tiktoken encoding."""
     from cacheunit_build.edges.tokenizers import TokenizerShelf
     from cacheunit_build.target import TokenizerSpec
 
     if name.endswith(".json"):
-        file = Path(name)
-        return TokenizerShelf(lambda _: file.read_bytes() if file.is_file() else None).load(TokenizerSpec(path=name))
+        file = session.folder / name
+        return TokenizerShelf(lambda _: file.read_bytes() if file.is_file() else None).load(
+            TokenizerSpec(path=file.name)
+        )
     return TokenizerShelf(lambda _: None).load(TokenizerSpec(encoding=name))
 
 

