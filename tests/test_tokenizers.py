@@ -8,6 +8,7 @@ import importlib.util
 import json
 import random
 import sys
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,31 @@ def test_any_text_has_the_ids_of_the_reference_and_its_pieces_join_to_it(text: s
     assert b"".join(vocabulary.pieces(text)) == text.encode()
 
 
+LINES = st.text(
+    st.sampled_from("\n\n\n\r \t-/.#*(a1é中\u0301\u200b<") | st.characters(exclude_categories=["Cs"]), max_size=80
+)
+
+
+@given(st.lists(LINES, max_size=12))
+def test_a_text_cut_for_remembering_has_the_ids_of_the_whole(lines: list[str]) -> None:
+    vocabulary = default_vocabulary()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizers, "SHORT", 0)
+        for end in range(len(lines) + 1):
+            text = "\n".join(lines[:end])
+            assert vocabulary.encode(text) == reference().encode(text, add_special_tokens=False).ids
+
+
+@given(st.lists(LINES, max_size=8), st.sampled_from(["o200k_base", "cl100k_base"]))
+def test_the_same_cut_is_safe_for_the_encodings_of_tiktoken(lines: list[str], name: str) -> None:
+    vocabulary = encoding(name)
+    text = "\n".join(lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizers, "SHORT", 0)
+        cut = vocabulary.encode(text)
+    assert cut == vocabulary.encode(text, literal=True) or vocabulary.controls_in(text)
+
+
 def test_merges_stand_in_the_order_of_the_ids_they_make() -> None:
     model = json.loads(vocabulary_file().read_bytes())["model"]
     made = [model["vocab"]["".join(merge.split(" ") if isinstance(merge, str) else merge)] for merge in model["merges"]]
@@ -148,6 +174,11 @@ def test_without_the_reference_the_error_names_the_extra(monkeypatch: pytest.Mon
         shelf_with(data).load(TokenizerSpec(path="vocab/tokenizer.json"))
 
 
+@cache
+def encoding(name: str) -> tokenizers.Vocabulary:
+    return load_encoding(name)
+
+
 def load_encoding(name: str) -> tokenizers.Vocabulary:
     return TokenizerShelf(lambda _: None).load(TokenizerSpec(encoding=name))
 
@@ -198,6 +229,8 @@ def test_an_encoder_that_panics_is_an_ordinary_error() -> None:
         pass
 
     class Panicking:
+        cuts = False
+
         def encode(self, _text: str, *, literal: bool = False) -> list[int]:
             raise PanicException(f"stack overflow {literal}")
 

