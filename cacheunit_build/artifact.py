@@ -37,14 +37,25 @@ class ReadyTarget:
     target: Target
     tokenizer: Tokenizer
     frame: Callable[[Conversation], str]
-    lookups: tuple[Lookup, ...]
+    frame_lookups: tuple[Lookup, ...]
+    vocabulary_lookups: tuple[Lookup, ...]
+
+    @property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """The files of the project that it was loaded from."""
+        return (*self.frame_lookups, *self.vocabulary_lookups)
+
+    @property
+    def traceable(self) -> bool:
+        """Whether these files are all that decides; a Python encoder may read others."""
+        return self.target.frame.encoder is None
 
     @property
     def identity(self) -> TargetIdentity:
         """The fingerprints of the vocabulary, and of what else decides an artifact: format, frame, cache rule."""
         rules = asdict(self.target.cache)
         del rules["evidence"]
-        frame = {**asdict(self.target.frame), "files": [lookup.found for lookup in self.lookups]}
+        frame = {**asdict(self.target.frame), "files": [lookup.found for lookup in self.frame_lookups]}
         profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
         return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
 
@@ -66,7 +77,11 @@ def ready_target(target: Target, edges: Edges) -> ReadyTarget:
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
-    return ReadyTarget(target=target, tokenizer=tokenizer, frame=frame, lookups=lookups)
+    path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
+    vocabulary = () if path is None else (Lookup(path=path, found=tokenizer.identity),)
+    return ReadyTarget(
+        target=target, tokenizer=tokenizer, frame=frame, frame_lookups=lookups, vocabulary_lookups=vocabulary
+    )
 
 
 def _load_frame(target: Target, edges: Edges) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:

@@ -2,72 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler import compile_project
-from cacheunit_build.errors import CacheunitError, Fault, fail
+from cacheunit_build.errors import CacheunitError, fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.lock import (
     EMPTY,
     LockUnknownError,
-    artifact_paths,
     drift_between,
     drift_on_disk,
     parse_lock,
     write_lock,
 )
-from cacheunit_build.model import Drift, Lock
+from cacheunit_build.model import Artifact, Drift, Lock, artifact_paths
 from cacheunit_build.ports import LOCK, Selection
+from cacheunit_build.quick import on_disk
+from cacheunit_build.result import Built, Change, Checked
+from cacheunit_build.trace import Record, trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cacheunit_build.compiler import Compiled
-    from cacheunit_build.model import Artifact, Entry
+    from cacheunit_build.model import Entry, Outcome
     from cacheunit_build.ports import Edges, Files, Key, Progress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
-    """What a build did. `written` are the artifacts whose files or entry changed; `drift` is why `--locked` refused."""
-
-    artifacts: tuple[Artifact, ...] = ()
-    written: frozenset[Key] = frozenset()
-    removed: tuple[Key, ...] = ()
-    orphans: tuple[Drift, ...] = ()
-    drift: tuple[Drift, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    notes: tuple[str, ...] = ()
-    lock: Literal["written", "unchanged", "refused"] = "refused"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """An input whose fingerprint is not what it was; None where the file was, or is, absent."""
-
-    path: str
-    old: str | None
-    new: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What `check` found: every drift, every fault; with neither, `verified` artifacts are as locked."""
-
-    verified: int = 0
-    drift: tuple[Drift, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether sources, lock and `build/` agree."""
-        return not self.drift and not self.faults
-
-
 def build(
-    edges: Edges, selection: Selection | None = None, *, locked: bool = False, progress: Progress | None = None
+    edges: Edges,
+    selection: Selection | None = None,
+    *,
+    locked: bool = False,
+    progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Built:
     """Compiles, writes the artifacts that differ, then the lock. With faults, writes nothing.
 
@@ -76,12 +46,14 @@ def build(
         selection: which artifacts; entries of others stay in the lock as they are.
         locked: write artifacts only, and only if they match the lock and no file was edited.
         progress: called with the number of manifests done and of all.
+        jobs: how many threads compile; the result does not depend on it.
     """
     selection = selection or Selection()
     try:
         with edges.files.exclusive():
             before, notes = _lock_to_replace(edges.files, selection, locked=locked)
-            compiled = compile_project(edges, selection, progress)
+            reuse = None if locked else _reuse(edges, edges.files.known_fingerprint, artifacts=True)
+            compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
             if compiled.faults:
                 return Built(faults=compiled.faults, notes=notes)
             finish = _write_locked if locked else _write
@@ -126,7 +98,7 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
     files.sweep(folder)
     if changed or gone or new_lock is not None:
         files.commit(changed, gone, new_lock)
-    edges.memory.note(compiled.artifacts, kept)
+    _remember(edges, compiled, after, lock)
     written = {
         artifact.key
         for artifact in compiled.artifacts
@@ -162,12 +134,60 @@ def _write_locked(edges: Edges, compiled: Compiled, before: Lock, selection: Sel
     )
 
 
-def check(edges: Edges, selection: Selection | None = None, *, progress: Progress | None = None) -> Checked:
+def _reuse(
+    edges: Edges, fingerprint_now: Callable[[str], str | None], *, artifacts: bool
+) -> Callable[[str], tuple[Outcome, ...] | None] | None:
+    """What gives the outcomes of a manifest without compiling it, while its trace holds; None where nothing is known.
+
+    With `artifacts`, only where its files in `build/` are there and whole, since nothing could make them anew.
+    """
+    record = edges.memory.recall()
+    found = cache(fingerprint_now)
+    if record is None or not record.settled(found):
+        return None
+
+    def outcomes(path: str) -> tuple[Outcome, ...] | None:
+        trace = record.traces.get(path)
+        if trace is None or not trace.holds(found):
+            return None
+        if artifacts and not all(on_disk(outcome, record.folders[2], found) for outcome in trace.outcomes):
+            return None
+        return trace.outcomes
+
+    return outcomes
+
+
+def _remember(edges: Edges, compiled: Compiled, after: Lock, lock: bytes) -> None:
+    """Keeps the traces of what was compiled whole, beside those of what was not meant."""
+    old = edges.memory.recall()
+    config = compiled.config
+    settings = ("pyproject.toml", "cacheunit.toml")
+    read = {path: edges.files.read(path) for path in settings}
+    same = {path: None if data is None else fingerprint(data) for path, data in read.items()}
+    known = old.traces if old is not None and old.settings == same else {}
+    fresh = {path: trace_of(outcomes) for path, outcomes in compiled.whole.items()}
+    traces = {path: trace for path, trace in {**known, **fresh}.items() if path in compiled.manifests}
+    outcomes = [outcome for trace in traces.values() for outcome in trace.outcomes]
+    complete = {outcome.key: outcome.entry for outcome in outcomes} == dict(after.entries)
+    record = Record(
+        settings=same,
+        folders=(config.prefixes, config.templates, config.build),
+        identities={**(old.identities if known and old else {}), **compiled.identities},
+        lock=fingerprint(lock) if complete else None,
+        traces=traces,
+    )
+    edges.memory.keep(record, compiled.vocabularies, edges.files.seen())
+
+
+def check(
+    edges: Edges, selection: Selection | None = None, *, progress: Progress | None = None, jobs: int = 1
+) -> Checked:
     """Compiles in memory and compares with the lock and with `build/`. Writes nothing at all."""
     selection = selection or Selection()
     try:
         before = old_lock(edges.files)
-        compiled = compile_project(edges, selection, progress)
+        reuse = _reuse(edges, edges.files.fingerprint, artifacts=False)
+        compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
         return _checked(edges, compiled, before, selection)
     except CacheunitError as error:
         return Checked(faults=error.faults)
@@ -217,9 +237,9 @@ def changed_inputs(edges: Edges, compiled: Compiled, before: Lock, key: Key) -> 
         return ()
     artifact = compiled.find(key)
     now = {} if artifact is None else {lookup.path: lookup.found for lookup in artifact.lookups}
-    then = edges.memory.of(*key, entry)
-    if then is None:
-        then = _committed(edges, now)
+    record = edges.memory.before()
+    known = None if record is None else record.inputs_of(*key, entry)
+    then = _committed(edges, now) if known is None else known
     changes = (
         Change(path=path, old=then.get(path), new=now[path] if path in now else edges.files.fingerprint(path))
         for path in sorted({*then, *now})
@@ -263,10 +283,12 @@ def _merged(compiled: Compiled, before: Lock, kept: Mapping[Key, Entry]) -> Lock
     )
 
 
-def _artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, bytes]:
+def _artifact_files(outcomes: Iterable[Outcome], folder: str) -> dict[str, bytes]:
+    """The files of what was compiled; those of reused outcomes are there already."""
     return {
         path: data
-        for artifact in artifacts
+        for artifact in outcomes
+        if isinstance(artifact, Artifact)
         for path, data in zip(artifact_paths(*artifact.key, folder), (artifact.text, artifact.request), strict=True)
     }
 

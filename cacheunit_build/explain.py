@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 from cacheunit_build.build import changed_inputs, old_lock
 from cacheunit_build.compiler import compile_project
 from cacheunit_build.errors import CacheunitError
+from cacheunit_build.model import Artifact
 
 if TYPE_CHECKING:
-    from cacheunit_build.build import Change
-    from cacheunit_build.model import Artifact
     from cacheunit_build.ports import Edges, Selection
+    from cacheunit_build.result import Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
         lock = None
     explained = []
     for artifact in compiled.artifacts:
+        if not isinstance(artifact, Artifact):
+            continue
         entry = None if lock is None else lock.entries.get(artifact.key)
         state: Literal["same", "different", "absent", "unknown"] = "unknown" if lock is None else "absent"
         if entry is not None:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from cacheunit_build.document import read_json
 from cacheunit_build.errors import CacheunitError, fail
-from cacheunit_build.model import Drift, Entry, Lock, TargetIdentity
+from cacheunit_build.model import Drift, Entry, Lock, TargetIdentity, artifact_paths
 from cacheunit_build.schema import Strict, validate
 
 if TYPE_CHECKING:
@@ -122,11 +122,6 @@ def drift_between(before: Lock, after: Lock) -> Iterator[Drift]:
             yield Drift(prefix=prefix, target=target, kind="profile")
         elif old != new:
             yield Drift(prefix=prefix, target=target, kind="changed")
-
-
-def artifact_paths(prefix: str, target: str, folder: str) -> tuple[str, str]:
-    """Where the text and the request fragment of an artifact lie, relative to the project root."""
-    return f"{folder}/{prefix}/{target}.txt", f"{folder}/{prefix}/{target}.json"
 
 
 def drift_on_disk(

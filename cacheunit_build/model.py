@@ -194,25 +194,16 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
-    """The frozen output of one prefix for one target.
+class Outcome:
+    """What became of one prefix for one target: its lock entry, plan, and every file that was looked for.
 
-    `stem` is the text in front of the user's words; `soft` tokens after the static ones may change with what follows;
-    `literal` is the count with control tokens in the text read as characters, where there are any; `segments` are the
-    fingerprints of the parts; `margin` is the share by which an estimate may be off.
+    `margin` is the share by which an estimate may be off.
     """
 
     prefix: str
     target: str
     entry: Entry
-    text: bytes
-    request: bytes
-    padding_text: str
-    stem: str
-    soft: int
-    literal: int | None
     margin: float
-    segments: Mapping[str, str]
     plan: Plan
     lookups: tuple[Lookup, ...]
 
@@ -220,6 +211,41 @@ class Artifact:
     def key(self) -> tuple[str, str]:
         """Prefix and target, which name an artifact."""
         return self.prefix, self.target
+
+    @classmethod
+    def of(cls, other: Outcome) -> Outcome:
+        """The same, without what an artifact has besides."""
+        return Outcome(
+            prefix=other.prefix,
+            target=other.target,
+            entry=other.entry,
+            margin=other.margin,
+            plan=other.plan,
+            lookups=other.lookups,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact(Outcome):
+    """The frozen output of one prefix for one target.
+
+    `stem` is the text in front of the user's words; `soft` tokens after the static ones may change with what follows;
+    `literal` is the count with control tokens in the text read as characters, where there are any; `segments` are the
+    fingerprints of the parts.
+    """
+
+    text: bytes
+    request: bytes
+    padding_text: str
+    stem: str
+    soft: int
+    literal: int | None
+    segments: Mapping[str, str]
+
+
+def artifact_paths(prefix: str, target: str, folder: str) -> tuple[str, str]:
+    """Where the text and the request fragment of an artifact lie, relative to the project root."""
+    return f"{folder}/{prefix}/{target}.txt", f"{folder}/{prefix}/{target}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

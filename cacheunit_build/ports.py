@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from cacheunit_build.model import Artifact, Conversation, Entry
+    from cacheunit_build.model import Conversation
     from cacheunit_build.target import TokenizerSpec
+    from cacheunit_build.trace import Record
 
 LOCK = "cacheunit.lock"
 """The lockfile, relative to the project root."""
@@ -31,6 +32,12 @@ class Files(Protocol):
 
     def fingerprint(self, path: str) -> str | None:
         """The fingerprint of a file as it is now; None where there is none."""
+
+    def known_fingerprint(self, path: str) -> str | None:
+        """The same, where the file need not be read if its stat says that it is as it was."""
+
+    def seen(self) -> Mapping[str, tuple[str, list[int]]]:
+        """Path -> fingerprint and stat of every file that was read or written, as it was then."""
 
     def exists(self, folder: str) -> bool:
         """Whether there is such a folder."""
@@ -64,6 +71,10 @@ class Tokenizer(Protocol):
         """The share by which a count may be off; 0 with the model's own vocabulary."""
 
     @property
+    def files(self) -> Sequence[str]:
+        """The files that it was loaded from, outside of the project."""
+
+    @property
     def engine(self) -> str:
         """What encodes, and why its ids are to be believed."""
 
@@ -94,13 +105,16 @@ class Encoder(Protocol):
 
 
 class Memory(Protocol):
-    """What is remembered of the inputs that made the lock."""
+    """What is remembered of the last whole build. It may be lost at any time, and then nothing is remembered."""
 
-    def of(self, prefix: str, target: str, entry: Entry) -> Mapping[str, str | None] | None:
-        """Path -> fingerprint of each input that gave exactly `entry`; None where that is not known."""
+    def recall(self) -> Record | None:
+        """The last record, if the software and the vocabularies are still those that made it."""
 
-    def note(self, artifacts: Iterable[Artifact], kept: Iterable[Key]) -> None:
-        """Remembers the inputs of `artifacts` beside those of `kept`."""
+    def before(self) -> Record | None:
+        """The last record, whatever made it: what the lock was made from."""
+
+    def keep(self, record: Record, vocabularies: Collection[str], seen: Mapping[str, tuple[str, list[int]]]) -> None:
+        """Remembers `record`, made with vocabularies from these files, and what was seen of the project's files."""
 
 
 class History(Protocol):

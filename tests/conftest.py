@@ -18,7 +18,7 @@ from cacheunit_build.edges.tokenizers import TokenizerShelf
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cacheunit_build.edges.tokenizers import Vocabulary
+    from cacheunit_build.edges.vocabulary import Vocabulary
 
 PROJECTS = Path(__file__).parent / "projects"
 _LOADED: dict[object, Vocabulary] = {}

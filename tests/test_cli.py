@@ -162,7 +162,7 @@ def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pyte
         raise ZeroDivisionError("not the user's fault")
 
     monkeypatch.setattr(Session, "edges", broken)
-    ran = shop.run("build")
+    ran = shop.run("build", "a")
     assert (ran.code, ran.out) == (70, "")
     assert ran.err.startswith("Traceback ")
     assert ran.err.endswith("ZeroDivisionError: not the user's fault\n")
@@ -174,7 +174,7 @@ def test_an_interrupt_exits_130_and_writes_nothing(shop: Project, monkeypatch: p
 
     monkeypatch.setattr(Session, "edges", interrupted)
     before = shop.files()
-    assert (shop.run("build").code, shop.run("check").code) == (130, 130)
+    assert (shop.run("build", "a").code, shop.run("check", "a").code) == (130, 130)
     assert shop.files() == before
 
 

@@ -27,7 +27,7 @@ STAGES = {
     "lock",
 }
 STAGES |= {"targets", "scaffold"}
-STORY = {"ports", "artifact", "compiler", "build", "explain", "measure"}
+STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "build", "explain", "measure"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli"}
 MAY_IMPORT = {
@@ -35,7 +35,7 @@ MAY_IMPORT = {
     **dict.fromkeys(VALUES, GROUND | VALUES),
     **dict.fromkeys(STAGES, GROUND | VALUES),
     **dict.fromkeys(STORY, GROUND | VALUES | STAGES | STORY),
-    **dict.fromkeys(EDGES, GROUND | VALUES | EDGES | {"ports"}),
+    **dict.fromkeys(EDGES, GROUND | VALUES | EDGES | {"ports", "trace"}),
     "report": GROUND | VALUES | STORY | {"report"},
     "commands": GROUND | VALUES | STAGES | STORY | EDGES | DOORS,
     "cli": GROUND | {"commands"},

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests_support import default_vocabulary, reference, vocabulary_file
 
-from cacheunit_build.edges import tokenizers
+from cacheunit_build.edges import vocabulary as vocabulary_module
 from cacheunit_build.edges.carried import PROVEN
 from cacheunit_build.edges.tokenizers import OWN, REFERENCE, TIKTOKEN, TokenizerShelf
+from cacheunit_build.edges.vocabulary import Vocabulary
 from cacheunit_build.errors import CacheunitError
 from cacheunit_build.target import TokenizerSpec
 
@@ -89,7 +90,7 @@ LINES = st.text(
 def test_a_text_cut_for_remembering_has_the_ids_of_the_whole(lines: list[str]) -> None:
     vocabulary = default_vocabulary()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizers, "SHORT", 0)
+        patch.setattr(vocabulary_module, "SHORT", 0)
         for end in range(len(lines) + 1):
             text = "\n".join(lines[:end])
             assert vocabulary.encode(text) == reference().encode(text, add_special_tokens=False).ids
@@ -100,7 +101,7 @@ def test_the_same_cut_is_safe_for_the_encodings_of_tiktoken(lines: list[str], na
     vocabulary = encoding(name)
     text = "\n".join(lines)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizers, "SHORT", 0)
+        patch.setattr(vocabulary_module, "SHORT", 0)
         cut = vocabulary.encode(text)
     assert cut == vocabulary.encode(text, literal=True) or vocabulary.controls_in(text)
 
@@ -175,11 +176,11 @@ def test_without_the_reference_the_error_names_the_extra(monkeypatch: pytest.Mon
 
 
 @cache
-def encoding(name: str) -> tokenizers.Vocabulary:
+def encoding(name: str) -> Vocabulary:
     return load_encoding(name)
 
 
-def load_encoding(name: str) -> tokenizers.Vocabulary:
+def load_encoding(name: str) -> Vocabulary:
     return TokenizerShelf(lambda _: None).load(TokenizerSpec(encoding=name))
 
 
@@ -237,7 +238,7 @@ def test_an_encoder_that_panics_is_an_ordinary_error() -> None:
         def pieces(self, _text: str, _ids: object) -> list[bytes]:
             return []
 
-    vocabulary = tokenizers.Vocabulary(Panicking(), identity="", label="", control_texts={})
+    vocabulary = Vocabulary(Panicking(), identity="", label="", control_texts={})
     with pytest.raises(CacheunitError, match="gave up on a text of 3 characters"):
         vocabulary.encode("aaa")
 

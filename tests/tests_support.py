@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import settings
 
-from cacheunit_build.edges.tokenizers import TokenizerShelf, Vocabulary
+from cacheunit_build.edges.tokenizers import TokenizerShelf
+from cacheunit_build.edges.vocabulary import Vocabulary
 from cacheunit_build.targets import known_targets
 
 settings.register_profile("cacheunit", deadline=None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,28 +22,64 @@ from cacheunit_build.commands.session import (
     with_session,
 )
 from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.model import Artifact
 from cacheunit_build.ports import Selection
+from cacheunit_build.quick import quick_build, quick_check
 
 if TYPE_CHECKING:
-    from cacheunit_build.build import Built, Checked
+    from collections.abc import Callable
+
+    from cacheunit_build.ports import Files, Memory
+    from cacheunit_build.result import Built, Checked
+
+Answer = TypeVar("Answer")
 
 _names = click.argument("names", metavar="[NAME]...", nargs=-1)
+_jobs = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    help="Threads that compile. Default: the cores.",
+)
 
 
 @click.command()
 @_names
 @target_option
 @click.option("--locked", is_flag=True, help="Write only what matches the lock; never the lock.")
+@_jobs
 @format_option
 @with_session
-def build(session: Session, names: tuple[str, ...], target: str | None, form: str, *, locked: bool) -> int:
+def build(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
-    from cacheunit_build import build as story
-    from cacheunit_build.report.data import built_data
+    selection = Selection(names=names, target=target)
+    built = None if selection or locked else quickly(session, quick_build)
+    if built is None:
+        from cacheunit_build import build as story
 
-    with Progress(session) as progress:
-        built = story.build(session.edges(), Selection(names=names, target=target), locked=locked, progress=progress)
+        with Progress(session) as progress:
+            built = story.build(session.edges(), selection, locked=locked, progress=progress, jobs=jobs)
+    return tell_built(session, built, form)
+
+
+def quickly(session: Session, answer: Callable[[Files, Memory], Answer | None]) -> Answer | None:
+    """What the last record alone tells; where files had to be read to be sure, the next run need not."""
+    files, memory = session.project()
+    try:
+        found = answer(files, memory)
+    except CacheunitError:
+        return None
+    if found is not None and files.reread:
+        memory.refresh()
+    return found
+
+
+def tell_built(session: Session, built: Built, form: str) -> int:
+    """Reports a build; gives its exit code."""
     if form == "json":
+        from cacheunit_build.report.data import built_data
+
         put_json(built_data(built))
     else:
         _tell_built(session, built)
@@ -71,16 +108,34 @@ def _tell_built(session: Session, built: Built) -> None:
 @click.command()
 @_names
 @target_option
+@_jobs
 @format_option
 @with_session
-def check(session: Session, names: tuple[str, ...], target: str | None, form: str) -> int:
+def check(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:
     """Compile in memory, compare with the lock and build/; write nothing."""
-    from cacheunit_build import build as story
-    from cacheunit_build.report.data import checked_data
+    selection = Selection(names=names, target=target)
+    files, memory = session.project()
+    checked = None if selection else _quick_check(files, memory)
+    if checked is None:
+        from cacheunit_build import build as story
 
-    with Progress(session) as progress:
-        checked = story.check(session.edges(), Selection(names=names, target=target), progress=progress)
+        with Progress(session) as progress:
+            checked = story.check(session.edges(), selection, progress=progress, jobs=jobs)
+    return tell_checked(session, checked, form)
+
+
+def _quick_check(files: Files, memory: Memory) -> Checked | None:
+    try:
+        return quick_check(files, memory)
+    except CacheunitError:
+        return None
+
+
+def tell_checked(session: Session, checked: Checked, form: str) -> int:
+    """Reports a check; gives its exit code."""
     if form == "json":
+        from cacheunit_build.report.data import checked_data
+
         put_json(checked_data(checked))
     else:
         _tell_checked(session, checked)
@@ -121,6 +176,7 @@ def show(session: Session, name: str, target: str | None, *, tokens: bool, reque
         which = ", ".join(f"{artifact.prefix} for {artifact.target}" for artifact in compiled.artifacts)
         raise fail(f'"{name}" has {len(compiled.artifacts)} artifacts', hint=f"name one of {which}")
     artifact = compiled.artifacts[0]
+    assert isinstance(artifact, Artifact)  # noqa: S101 - nothing is reused here
     if not tokens:
         put_bytes(artifact.request if request else artifact.text)
         return OK

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from cacheunit_build.edges.cache import BuildMemory
     from cacheunit_build.edges.tokenizers import TokenizerShelf
     from cacheunit_build.errors import Fault
 
@@ -34,6 +35,14 @@ class Session:
         self.quiet = quiet
         self.verbose = verbose
 
+    def project(self) -> tuple[ProjectFiles, BuildMemory]:
+        """The files of the project around the folder, and what the last build remembered of them."""
+        from cacheunit_build.edges.cache import BuildMemory
+
+        root = find_root(self.folder)
+        memory = BuildMemory(root / CACHE)
+        return ProjectFiles(root, memory.stats(), memory.trusted_before()), memory
+
     def files(self) -> ProjectFiles:
         """The files of the project around the folder."""
         return ProjectFiles(find_root(self.folder))
@@ -48,16 +57,15 @@ class Session:
 
     def edges(self) -> Edges:
         """The outside world of that project."""
-        from cacheunit_build.edges.cache import InputRecord
         from cacheunit_build.edges.encoders import python_encoder
         from cacheunit_build.edges.git import History
 
-        files = self.files()
+        files, memory = self.project()
         return Edges(
             files=files,
             tokenizers=self.shelf(files),
             encoder=python_encoder,
-            memory=InputRecord(files.root / CACHE),
+            memory=memory,
             history=History(files.root, LOCK),
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from cacheunit_build.edges.commit import commit, sweep
+from cacheunit_build.edges.stat import stat_of
 from cacheunit_build.errors import fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.ports import LOCK
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CACHE = ".cacheunit"
+Known = tuple[str, list[int]]
 
 
 def find_root(start: Path) -> Path:
@@ -35,11 +37,20 @@ class ProjectFiles:
     """The files below one root. What was read once stays as it was read for the life of this object.
 
     Paths are relative to the root, with forward slashes.
+
+    Args:
+        root: the project's root.
+        known: path -> fingerprint and stat, as an earlier run saw them.
+        trusted_before: nanoseconds; a file that changed later is read, whatever its stat, since its time may not tell.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, known: Mapping[str, Known] | None = None, trusted_before: int = 0) -> None:
         self.root = root.resolve()
         self._read: dict[str, bytes | None] = {}
+        self._known = known or {}
+        self._trusted_before = trusted_before
+        self._seen: dict[str, Known] = {}
+        self.reread = 0
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, None where there is none.
@@ -56,18 +67,38 @@ class ProjectFiles:
             real = (self.root / path).resolve()
             if not real.is_relative_to(self.root):
                 raise fail(f'"{path}" leads out of the project by a link', hint="copy the file into the project")
-            return real.read_bytes()
+            stat = stat_of(real)
+            data = real.read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except RuntimeError:
             raise fail(f'"{path}" is a link that leads to itself') from None
         except OSError as error:
             raise fail(f'cannot read "{path}": {error.strerror or error}') from None
+        if stat is not None:
+            self._seen[path] = (fingerprint(data), stat)
+        return data
 
     def fingerprint(self, path: str) -> str | None:
         """The fingerprint of a file's bytes as they are now, None where there is none."""
         data = self._read_now(path)
         return None if data is None else fingerprint(data)
+
+    def known_fingerprint(self, path: str) -> str | None:
+        """The same; a file is taken for unread while its stat is that on record, and surely older than the record."""
+        stat = stat_of(os.path.join(self.root, path))  # noqa: PTH118 - a path is slow to make
+        if stat is None:
+            return None
+        known = self._known.get(path)
+        if known is not None and known[1] == stat and max(stat[3:]) < self._trusted_before:
+            self._seen[path] = known
+            return known[0]
+        self.reread += 1
+        return self.fingerprint(path)
+
+    def seen(self) -> dict[str, Known]:
+        """Path -> fingerprint and stat of every file that was read or written, as it was then."""
+        return self._seen
 
     def exists(self, folder: str) -> bool:
         """Whether there is a folder of that name."""
@@ -110,6 +141,10 @@ class ProjectFiles:
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
         """Writes files, removes others, and last the lock; or leaves all as it was and raises."""
         commit(self.root, files, removed, lock)
+        for path, data in {**files, **({} if lock is None else {LOCK: lock})}.items():
+            stat = stat_of(self.root / path)
+            if stat is not None:
+                self._seen[path] = (fingerprint(data), stat)
 
     def sweep(self, folder: str) -> None:
         """Removes what a killed build left staged. Only for the holder of `exclusive`."""

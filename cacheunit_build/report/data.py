@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cacheunit_build.build import Built, Checked
     from cacheunit_build.errors import Fault
     from cacheunit_build.explain import Explained
     from cacheunit_build.measure import Measured
-    from cacheunit_build.model import Artifact, Drift
+    from cacheunit_build.model import Drift, Outcome
+    from cacheunit_build.result import Built, Checked
     from cacheunit_build.target import Target
 
 
@@ -32,12 +32,12 @@ def built_data(built: Built) -> dict[str, Any]:
     return report | ({"drift": [drift_data(drift) for drift in built.drift]} if built.drift else {})
 
 
-def status_of(artifact: Artifact, built: Built) -> str:
+def status_of(artifact: Outcome, built: Built) -> str:
     """What a build did with an artifact: `built`, `unchanged`, or `refused`."""
     return "built" if artifact.key in built.written else "refused" if built.lock == "refused" else "unchanged"
 
 
-def _numbers(artifact: Artifact) -> dict[str, Any]:
+def _numbers(artifact: Outcome) -> dict[str, Any]:
     entry = artifact.entry
     return {
         "tokens": entry.tokens,

@@ -12,10 +12,10 @@ from cacheunit_build.report.table import columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.build import Built, Change, Checked
     from cacheunit_build.explain import Explained
     from cacheunit_build.measure import Measured
-    from cacheunit_build.model import Artifact, Drift, Lookup
+    from cacheunit_build.model import Artifact, Drift, Lookup, Outcome
+    from cacheunit_build.result import Built, Change, Checked
     from cacheunit_build.target import Target
 
 
@@ -48,7 +48,7 @@ def _summary(built: Built) -> str:
     return f"{_plural(count, 'artifact')}, {tokens}: {', '.join(states)}; lock {built.lock}"
 
 
-def _units(artifact: Artifact) -> str:
+def _units(artifact: Outcome) -> str:
     """An estimate claims no units."""
     return "-" if artifact.margin else units_text(artifact.entry.tokens, artifact.entry.unit)
 

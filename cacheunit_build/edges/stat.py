@@ -1,0 +1,20 @@
+"""What stands in for a file's content while nothing touches it, as in git's index."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Stat = list[int]
+
+
+def stat_of(path: str | Path) -> Stat | None:
+    """Size, inode, device, and times of modification and change in nanoseconds; None where there is no such file."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - the quickest there is
+    except OSError:
+        return None
+    return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]

@@ -1,0 +1,116 @@
+"""A loaded vocabulary: text to ids, what need not be encoded twice encoded once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Protocol
+
+from cacheunit_build.errors import fail
+from cacheunit_build.fingerprint import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MOST_REMEMBERED = 64
+
+SHORT = 400
+"""A text of no more characters is encoded whole each time."""
+
+# A line end and a visible character: no piece of any pattern used here reaches over it, and none before it depends on
+# what follows that character. ("/" is left out: o200k_base takes it along with a line end.) Looked for from behind.
+_CUT = re.compile(r"[!-.0-~](?=\n)")
+
+
+class Engine(Protocol):
+    """What turns text into token ids; one that `cuts` encodes a text as the parts on either side of a safe cut."""
+
+    cuts: bool
+
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        """The token ids of `text`; `literal`: the text of a control token is characters like any other."""
+
+    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:
+        """The bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
+
+
+class Vocabulary:
+    """A loaded vocabulary. The text of a control token counts as that token, as in a rendered chat template.
+
+    `identity` is the fingerprint of the vocabulary file, `engine` says what encodes, `control_texts` are its control
+    tokens with their ids, and `controls` those ids; `margin` is the share by which an estimate may be off. Where
+    control tokens `isolate`, the text on either side of one is encoded as if alone: it is encoded once, and remembered.
+    """
+
+    def __init__(
+        self, engine: Engine, *, identity: str, label: str, control_texts: dict[str, int], isolate: bool = True
+    ) -> None:
+        self._engine = engine
+        self.identity = identity
+        self.engine = label
+        self.control_texts = control_texts
+        self.controls = frozenset(control_texts.values())
+        self.margin = 0.0
+        self.files: tuple[str, ...] = ()
+        longest_first = sorted(control_texts, key=len, reverse=True)
+        self._pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
+        self._split = self._pattern if isolate else None
+        self._remembered: dict[str, list[int]] = {}
+
+    def as_estimate(self, margin: float) -> Vocabulary:
+        """The same vocabulary as a ruler for models whose own is unknown: no control tokens, counts within `margin`."""
+        identity = PREFIX + hashlib.sha256(f"{self.identity} within {margin}".encode()).hexdigest()
+        estimate = Vocabulary(self._engine, identity=identity, label=f"estimate, within {margin:.0%}", control_texts={})
+        estimate.margin = margin
+        estimate.files = self.files
+        return estimate
+
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        """The token ids of `text`; with `literal`, control tokens in it are but characters.
+
+        Raises:
+            CacheunitError: the encoder gave up on the text.
+        """
+        if literal or self._split is None:
+            return self._encode(text, literal=literal or not self.control_texts)
+        ids: list[int] = []
+        for index, part in enumerate(self._split.split(text)):
+            if index % 2:
+                ids.append(self.control_texts[part])
+            elif part:
+                ids += self._remember(part)
+        return ids
+
+    def _remember(self, part: str) -> list[int]:
+        """The ids of text without control tokens; what stands before the last safe cut is encoded once."""
+        cut = 0
+        if self._engine.cuts and len(part) > SHORT:
+            cut = next((place.start() + 1 for place in _CUT.finditer(part[::-1])), 0)
+            cut = len(part) - cut if cut else 0
+        if not cut:
+            return self._once(part)
+        return self._once(part[:cut]) + self._encode(part[cut:], literal=False)
+
+    def _once(self, part: str) -> list[int]:
+        ids = self._remembered.get(part)
+        if ids is None:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            ids = self._remembered[part] = self._encode(part, literal=False)
+        return ids
+
+    def _encode(self, text: str, *, literal: bool) -> list[int]:
+        try:
+            return self._engine.encode(text, literal=literal)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise fail(f"the tokenizer gave up on a text of {len(text)} characters: {error}") from None
+
+    def controls_in(self, text: str) -> list[str]:
+        """The control tokens that `text` spells, each once, in their order."""
+        return [] if self._pattern is None else list(dict.fromkeys(self._pattern.findall(text)))
+
+    def pieces(self, text: str) -> list[bytes]:
+        """The bytes of each token of `text`, in order."""
+        return self._engine.pieces(text, self.encode(text))

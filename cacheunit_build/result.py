@@ -1,0 +1,49 @@
+"""What a build and a check found, as frozen values for the reports. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from cacheunit_build.errors import Fault
+    from cacheunit_build.model import Drift, Outcome
+    from cacheunit_build.ports import Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What a build did. `written` are the artifacts whose files or entry changed; `drift` is why `--locked` refused."""
+
+    artifacts: tuple[Outcome, ...] = ()
+    written: frozenset[Key] = frozenset()
+    removed: tuple[Key, ...] = ()
+    orphans: tuple[Drift, ...] = ()
+    drift: tuple[Drift, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+    lock: Literal["written", "unchanged", "refused"] = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An input whose fingerprint is not what it was; None where the file was, or is, absent."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What `check` found: every drift, every fault; with neither, `verified` artifacts are as locked."""
+
+    verified: int = 0
+    drift: tuple[Drift, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether sources, lock and `build/` agree."""
+        return not self.drift and not self.faults

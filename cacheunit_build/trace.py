@@ -1,0 +1,120 @@
+"""What a build remembers, so that the next one need not do again what still holds. Standard library only.
+
+A trace of a manifest is every file that was looked for, absent ones included, with the fingerprint of what was found,
+and the outcomes that they gave. While all of them are as they were, and so are the settings and the software, nothing
+is parsed, rendered or counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.model import Entry, Lookup, Outcome, Plan, TargetIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Found = dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One manifest: path -> fingerprint of every file that was looked for (None: absent), and what they gave."""
+
+    inputs: Mapping[str, str | None]
+    outcomes: tuple[Outcome, ...]
+
+    def holds(self, found: Callable[[str], str | None]) -> bool:
+        """Whether every file is as it was; `found` gives the fingerprint that a file has now."""
+        return all(found(path) == fingerprint for path, fingerprint in self.inputs.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One whole build: settings files, folders (manifests, templates, artifacts), targets, the lock's fingerprint."""
+
+    settings: Mapping[str, str | None]
+    folders: tuple[str, str, str]
+    identities: Mapping[str, TargetIdentity]
+    lock: str | None
+    traces: Mapping[str, Trace]
+
+    def settled(self, found: Callable[[str], str | None]) -> bool:
+        """Whether the settings are as they were."""
+        return all(found(path) == fingerprint for path, fingerprint in self.settings.items())
+
+    def inputs_of(self, prefix: str, target: str, entry: Entry) -> Found | None:
+        """The inputs that gave exactly `entry`; None where that is not known."""
+        for trace in self.traces.values():
+            for outcome in trace.outcomes:
+                if outcome.key == (prefix, target) and outcome.entry == entry:
+                    return {lookup.path: lookup.found for lookup in outcome.lookups}
+        return None
+
+
+def trace_of(outcomes: Iterable[Outcome]) -> Trace:
+    """The trace of the outcomes of one manifest."""
+    kept = tuple(Outcome.of(outcome) for outcome in outcomes)
+    return Trace(inputs={look.path: look.found for outcome in kept for look in outcome.lookups}, outcomes=kept)
+
+
+def record_data(record: Record) -> dict[str, Any]:
+    """A record as plain values."""
+    return {
+        "settings": dict(record.settings),
+        "folders": list(record.folders),
+        "identities": {name: [identity.profile, identity.tokenizer] for name, identity in record.identities.items()},
+        "lock": record.lock,
+        "traces": {path: _trace_data(trace) for path, trace in record.traces.items()},
+    }
+
+
+def _trace_data(trace: Trace) -> dict[str, Any]:
+    return {
+        "inputs": dict(trace.inputs),
+        "outcomes": [
+            {
+                "key": list(outcome.key),
+                "entry": asdict(outcome.entry),
+                "margin": outcome.margin,
+                "plan": [outcome.plan.action, outcome.plan.reason],
+                "looked": [lookup.path for lookup in outcome.lookups],
+            }
+            for outcome in trace.outcomes
+        ],
+    }
+
+
+def parse_record(data: Any) -> Record | None:  # noqa: ANN401
+    """The record that `data` says, None where it says none."""
+    try:
+        prefixes, templates, build = data["folders"]
+        return Record(
+            settings=data["settings"],
+            folders=(prefixes, templates, build),
+            identities={
+                name: TargetIdentity(profile=profile, tokenizer=tokenizer)
+                for name, (profile, tokenizer) in data["identities"].items()
+            },
+            lock=data["lock"],
+            traces={path: _parse_trace(trace) for path, trace in data["traces"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _parse_trace(data: Mapping[str, Any]) -> Trace:
+    inputs = data["inputs"]
+    outcomes = tuple(
+        Outcome(
+            prefix=outcome["key"][0],
+            target=outcome["key"][1],
+            entry=Entry(**outcome["entry"]),
+            margin=outcome["margin"],
+            plan=Plan(action=outcome["plan"][0], goal=None, reason=outcome["plan"][1]),
+            lookups=tuple(Lookup(path=path, found=inputs[path]) for path in outcome["looked"]),
+        )
+        for outcome in data["outcomes"]
+    )
+    return Trace(inputs=inputs, outcomes=outcomes)

