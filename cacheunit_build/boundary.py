@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.model import Static
+from cacheunit_build.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -35,25 +36,11 @@ def static_tokens(
     texts = [framed(continuation) for continuation in CONTINUATIONS]
     stem = texts[0]
     for text in texts[1:]:
-        stem = stem[: _common(stem, text, len(stem))]
+        stem = stem[: common_prefix(stem, text)]
     ids = encode(stem)
     if not ids or ids[-1] in controls:
         return Static(stem=stem, ids=ids, soft=0)
     safe = len(ids)
     for text in texts:
-        safe = _common(ids, encode(text), safe)
+        safe = min(safe, common_prefix(ids, encode(text)))
     return Static(stem=stem, ids=ids[:safe], soft=len(ids) - safe)
-
-
-def _common(left: Sequence[object], right: Sequence[object], most: int) -> int:
-    """How many items both start with, at most `most`; found by halving, since whole slices compare fast."""
-    low, high = 0, min(most, len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -95,6 +95,11 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
     lock = write_lock(after)
     new_lock = None if files.read(LOCK) == lock else lock
     gone = [path for key in removed for path in artifact_paths(*key, folder) if files.fingerprint(path) is not None]
+    replaced = {
+        artifact.key: (before.entries[artifact.key], files.read(artifact_paths(*artifact.key, folder)[0]) or b"")
+        for artifact in compiled.artifacts
+        if artifact.key in before.entries and artifact_paths(*artifact.key, folder)[0] in changed
+    }
     files.sweep(folder)
     if changed or gone or new_lock is not None:
         files.commit(changed, gone, new_lock)
@@ -111,6 +116,8 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
         removed=removed,
         orphans=tuple(_orphans(files, after, folder)),
         lock="unchanged" if new_lock is None else "written",
+        replaced=replaced,
+        targets=compiled.targets,
     )
 
 

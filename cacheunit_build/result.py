@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cacheunit_build.artifact import ReadyTarget
     from cacheunit_build.errors import Fault
-    from cacheunit_build.model import Drift, Outcome
+    from cacheunit_build.model import Drift, Entry, Outcome
     from cacheunit_build.ports import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What a build did. `written` are the artifacts whose files or entry changed; `drift` is why `--locked` refused."""
+    """What a build did. `written` are the artifacts whose files or entry changed; `drift` is why `--locked` refused.
+
+    `replaced` are the locked entry and the text of artifacts that were written over; `targets` those that were loaded.
+    """
 
     artifacts: tuple[Outcome, ...] = ()
     written: frozenset[Key] = frozenset()
@@ -23,6 +29,8 @@ class Built:
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
     lock: Literal["written", "unchanged", "refused"] = "refused"
+    replaced: Mapping[Key, tuple[Entry, bytes]] = field(default_factory=dict)
+    targets: Mapping[str, ReadyTarget] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "cacheunit_build"
 
-GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema"}
+GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences"}
 VALUES = {"model", "target"}
 STAGES = {
     "manifest",
@@ -26,7 +26,7 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold"}
+STAGES |= {"targets", "scaffold", "impact"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "build", "explain", "measure"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli"}
@@ -36,7 +36,7 @@ MAY_IMPORT = {
     **dict.fromkeys(STAGES, GROUND | VALUES),
     **dict.fromkeys(STORY, GROUND | VALUES | STAGES | STORY),
     **dict.fromkeys(EDGES, GROUND | VALUES | EDGES | {"ports", "trace"}),
-    "report": GROUND | VALUES | STORY | {"report"},
+    "report": GROUND | VALUES | STORY | {"report", "impact"},
     "commands": GROUND | VALUES | STAGES | STORY | EDGES | DOORS,
     "cli": GROUND | {"commands"},
 }

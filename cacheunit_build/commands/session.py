@@ -15,7 +15,7 @@ from cacheunit_build.errors import fail
 from cacheunit_build.ports import LOCK, Edges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from cacheunit_build.edges.cache import BuildMemory
@@ -57,17 +57,24 @@ class Session:
 
     def edges(self) -> Edges:
         """The outside world of that project."""
+        return self.edges_again()(find_root(self.folder))
+
+    def edges_again(self) -> Callable[[Path], Edges]:
+        """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
+        from cacheunit_build.edges.cache import BuildMemory
         from cacheunit_build.edges.encoders import python_encoder
         from cacheunit_build.edges.git import History
 
-        files, memory = self.project()
-        return Edges(
-            files=files,
-            tokenizers=self.shelf(files),
-            encoder=python_encoder,
-            memory=memory,
-            history=History(files.root, LOCK),
-        )
+        shelves: list[TokenizerShelf] = []
+
+        def edges(root: Path) -> Edges:
+            memory = BuildMemory(root / CACHE)
+            files = ProjectFiles(root, memory.stats(), memory.trusted_before())
+            shelves[:] = [shelves[0].reading(files.read) if shelves else self.shelf(files)]
+            history = History(files.root, LOCK)
+            return Edges(files=files, tokenizers=shelves[0], encoder=python_encoder, memory=memory, history=history)
+
+        return edges
 
     def say(self, text: str) -> None:
         """Talk, on standard error."""

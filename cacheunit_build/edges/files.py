@@ -51,6 +51,7 @@ class ProjectFiles:
         self._trusted_before = trusted_before
         self._seen: dict[str, Known] = {}
         self.reread = 0
+        self.asked: set[str] = set()
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, None where there is none.
@@ -58,6 +59,7 @@ class ProjectFiles:
         Raises:
             CacheunitError: a link leads out of the root, or the file cannot be read.
         """
+        self.asked.add(path)
         if path not in self._read:
             self._read[path] = self._read_now(path)
         return self._read[path]
@@ -86,6 +88,7 @@ class ProjectFiles:
 
     def known_fingerprint(self, path: str) -> str | None:
         """The same; a file is taken for unread while its stat is that on record, and surely older than the record."""
+        self.asked.add(path)
         stat = stat_of(os.path.join(self.root, path))  # noqa: PTH118 - a path is slow to make
         if stat is None:
             return None

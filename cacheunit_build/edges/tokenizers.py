@@ -87,6 +87,12 @@ class TokenizerShelf:
         self._rulers = rulers or {}
         self._loaded: dict[TokenizerSpec, Vocabulary] = {}
 
+    def reading(self, read: Callable[[str], bytes | None]) -> TokenizerShelf:
+        """The same shelf, which reads the project's files anew by `read`; what is not of the project stays loaded."""
+        fresh = TokenizerShelf(read, self._rulers)
+        fresh._loaded = {spec: loaded for spec, loaded in self._loaded.items() if spec.path is None}
+        return fresh
+
     def load(self, spec: TokenizerSpec) -> Vocabulary:
         """The vocabulary that `spec` names.
 

@@ -1,0 +1,135 @@
+"""`watch`: builds at every save, and says at once what it did to the tokens."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.commands.session import INTERRUPTED, Session, put, say_faults, with_session
+from cacheunit_build.edges.files import CACHE, find_root
+from cacheunit_build.errors import CacheunitError, Fault
+from cacheunit_build.quick import quick_build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cacheunit_build.edges.files import ProjectFiles
+    from cacheunit_build.edges.watch import Watched
+    from cacheunit_build.ports import Edges
+    from cacheunit_build.result import Built
+
+FOLDERS = ("prefixes", "templates", "build")
+
+
+class WatchBuilds:
+    """The builds of one watch: vocabularies stay loaded, and what was looked for last is what is watched.
+
+    Args:
+        root: the project's root.
+        edges: makes the outside world anew for each build.
+        jobs: how many threads compile.
+        show: takes each line for people.
+        complain: takes the faults of a failing build.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        edges: Callable[[Path], Edges],
+        show: Callable[[str], None],
+        complain: Callable[[tuple[Fault, ...]], None],
+        jobs: int = 1,
+    ) -> None:
+        self.root = root
+        self._edges = edges
+        self._show = show
+        self._complain = complain
+        self._jobs = jobs
+        self._faults: tuple[Fault, ...] = ()
+        self._asked: frozenset[str] = frozenset()
+        self._folders = FOLDERS
+
+    def watched(self) -> Watched:
+        """What decides the next build: manifests, templates, and every file that the last one looked for."""
+        from cacheunit_build.edges.watch import Watched
+
+        prefixes, templates, build = self._folders
+        own = (f"{build}/", f"{CACHE}/")
+        return Watched(
+            folders=frozenset((prefixes, templates)),
+            files=frozenset(path for path in self._asked if not path.startswith(own)),
+            ignored=frozenset((build.partition("/")[0], CACHE)),
+        )
+
+    def build(self) -> Built:
+        """Builds once, and shows what changed; a build that has nothing to do shows nothing."""
+        from cacheunit_build import build as story
+        from cacheunit_build.report.watch import watch_lines
+
+        begun = time.monotonic()
+        edges = self._edges(self.root)
+        built = self._unchanged(edges) or story.build(edges, jobs=self._jobs)
+        seconds = time.monotonic() - begun
+        self._remember(edges)
+        if built.faults != self._faults:
+            if built.faults:
+                self._complain(built.faults)
+            else:
+                self._show("mended")
+        self._faults = built.faults
+        for line in watch_lines(built, seconds):
+            self._show(line)
+        return built
+
+    def _unchanged(self, edges: Edges) -> Built | None:
+        try:
+            return quick_build(edges.files, edges.memory)
+        except CacheunitError:
+            return None
+
+    def _remember(self, edges: Edges) -> None:
+        from cacheunit_build.config import parse_config
+
+        files: ProjectFiles = edges.files  # type: ignore[assignment]
+        self._asked = frozenset(files.asked)
+        try:
+            config = parse_config(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+        except CacheunitError:
+            return
+        self._folders = (config.prefixes, config.templates, config.build)
+
+
+@click.command()
+@click.option("--poll", is_flag=True, help="Look every half second, where no events arrive.")
+@click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), default=None, help="Threads that compile. Default: the cores."
+)
+@with_session
+def watch(session: Session, *, poll: bool, jobs: int | None) -> int:
+    """Build at every save, until interrupted."""
+    import os
+
+    from cacheunit_build.edges.watch import Watcher
+
+    builds = WatchBuilds(
+        find_root(session.folder).resolve(),
+        session.edges_again(),
+        lambda line: put(f"{dt.datetime.now().astimezone():%H:%M:%S} {line}"),
+        say_faults,
+        jobs or os.cpu_count() or 1,
+    )
+    builds.build()
+    watcher = Watcher(builds.root, builds.watched, session.say, poll=poll)
+    try:
+        for _ in watcher.batches():
+            builds.build()
+    except KeyboardInterrupt:
+        pass
+    return INTERRUPTED
+
+
+COMMANDS = (watch,)
