@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +41,8 @@ def run(arguments: Sequence[str]) -> int:
         say_faults(error.faults)
         return WRONG
     except Exception:  # noqa: BLE001 - a bug, shown whole
+        import traceback
+
         traceback.print_exc()
         return BUG
 

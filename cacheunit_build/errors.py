@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +44,8 @@ def fail(message: str, *, path: str | None = None, line: int | None = None, hint
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint that names the known word nearest to `word`; None where none is near."""
+    import difflib
+
     candidates = sorted(set(known))
     near = difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
     if not near:
