@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.align import pad_text_to
+from cacheunit_build.align import AlignmentError, pad_text_to
 from cacheunit_build.boundary import static_tokens
 from cacheunit_build.chat import chat_template
 from cacheunit_build.compose import (
@@ -114,7 +115,7 @@ def compile_artifact(
     maker.refuse_control_tokens(read)
     plain = maker.static("")
     plan = maker.plan(plain)
-    padding = maker.padding(plan)
+    plan, padding = maker.padding(plan)
     final = maker.static(padding)
     maker.refuse_over_budget(plain, final)
     return maker.freeze(plan, padding, plain, final)
@@ -176,16 +177,27 @@ class _Maker:
         faults: list[Fault] = []
         for token in spelt:
             message = f"{self._named}: the text spells the control token {token}"
-            places = ((lookup.path, read(lookup.path) or b"") for lookup in self._rendered.lookups)
-            found = next(((path, data) for path, data in places if token.encode() in data), None)
-            if found is None:
-                faults.append(self._manifest.fault(message, "system", hint=hint))
-                continue
-            path, data = found
-            line = data.count(b"\n", 0, data.index(token.encode())) + 1
-            faults.append(Fault(message=message, path=path, line=line, hint=hint))
+            found = self._place_of(token, read)
+            faults.append(
+                self._manifest.fault(message, "system", hint=hint)
+                if found is None
+                else Fault(message=message, path=found[0], line=found[1], hint=hint)
+            )
         if faults:
             raise CacheunitError(*faults)
+
+    def _place_of(self, token: str, read: Callable[[str], bytes | None]) -> tuple[str, int] | None:
+        """The first source line that spells a token, comments and descriptions aside; templates and data first."""
+        *others, manifest = [*self._rendered.lookups[1:], self._rendered.lookups[0]]
+        for lookup in (*others, manifest):
+            data = (read(lookup.path) or b"").decode("utf-8", "replace")
+            if lookup is manifest:
+                data = re.sub(r"^(description:|\s*#).*$", "", data, flags=re.MULTILINE)
+            else:
+                data = re.sub(r"\{#.*?#\}", lambda comment: "\n" * comment[0].count("\n"), data, flags=re.DOTALL)
+            if token in data:
+                return lookup.path, data.count("\n", 0, data.index(token)) + 1
+        return None
 
     def plan(self, plain: Static) -> Plan:
         count = Count(tokens=plain.tokens, margin=self._ready.tokenizer.margin)
@@ -196,13 +208,17 @@ class _Maker:
             )
         return plan
 
-    def padding(self, plan: Plan) -> str:
+    def padding(self, plan: Plan) -> tuple[Plan, str]:
+        """The padding that the plan asks for; where none fits, a plan that was only meant well is given up."""
         if plan.goal is None:
-            return ""
+            return plan, ""
         system = self._rendered.system
         try:
-            return pad_text_to(system, plan.goal, lambda text: self.static(text[len(system) :]).tokens)
-        except CacheunitError as error:
+            return plan, pad_text_to(system, plan.goal, lambda text: self.static(text[len(system) :]).tokens)
+        except AlignmentError as error:
+            if self._manifest.padding.mode == "auto":
+                why = f"{plan.reason}; but {error.faults[0].message.partition(';')[0]}"
+                return replace(plan, action="unreachable", goal=None, reason=why), ""
             hint = '"padding: off" leaves it as it is'
             raise CacheunitError(*(self._fault(fault.message, "padding", hint) for fault in error.faults)) from None
 

@@ -31,9 +31,9 @@ class _Generation(Extension):
 
     tags = {"generation"}  # noqa: RUF012 - as Jinja wants it
 
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
 def chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Callable[[Conversation], str]:
@@ -54,6 +54,8 @@ def chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Calla
     try:
         code = environment.compile(source, name=path, filename=path)
         template = environment.template_class.from_code(environment, code, environment.make_globals(None))
+    except RecursionError:
+        raise fail("the chat template is nested too deep to be read", path=path) from None
     except TemplateError as error:
         raise fail(str(error), path=path, line=getattr(error, "lineno", None)) from None
 
@@ -80,6 +82,7 @@ def _environment(budget: StepBudget) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
+    del environment.filters["random"], environment.globals["lipsum"]
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = _no_clock

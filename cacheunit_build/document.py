@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -81,7 +82,7 @@ def read_json(data: bytes, path: str) -> Document:
     """
     text = decode(data, path)
     try:
-        value = json.loads(text, object_pairs_hook=_pairs, parse_float=SpelledFloat, parse_constant=_constant)
+        value = json.loads(text, object_pairs_hook=_pairs, parse_float=_float, parse_constant=_constant)
     except json.JSONDecodeError as error:
         raise fail(f"not valid JSON: {error.msg}", path=path, line=error.lineno) from None
     except _OddJsonError as error:
@@ -106,6 +107,13 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise _OddJsonError(f'duplicate key "{key}"', key)
         found[key] = value
     return found
+
+
+def _float(spelling: str) -> SpelledFloat:
+    number = SpelledFloat(spelling)
+    if math.isinf(number):
+        raise _OddJsonError(f"{spelling} is too large for a number", spelling)
+    return number
 
 
 def _constant(word: str) -> None:

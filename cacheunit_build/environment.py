@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -45,17 +46,17 @@ class StepBudget:
     """A `range` for templates that ends what would not end: all its items in one render are counted together."""
 
     def __init__(self) -> None:
-        self._steps = 0
+        self._local = threading.local()
 
     def restart(self) -> None:
-        """A new render begins."""
-        self._steps = 0
+        """A new render begins, in this thread."""
+        self._local.steps = 0
 
     def range(self, *arguments: int) -> range:
         """As the built-in one, while the budget lasts."""
         items = range(*arguments)
-        self._steps += len(items)
-        if self._steps > MOST_STEPS:
+        self._local.steps = getattr(self._local, "steps", 0) + len(items)
+        if self._local.steps > MOST_STEPS:
             raise SecurityError(f"loops of more than {MOST_STEPS:,} steps")
         return items
 

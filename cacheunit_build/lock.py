@@ -116,7 +116,11 @@ def drift_between(before: Lock, after: Lock) -> Iterator[Drift]:
             yield Drift(prefix=prefix, target=target, kind="added" if old is None else "removed")
             continue
         was, now = before.targets.get(target), after.targets[target]
-        if was is None or was.tokenizer != now.tokenizer or (old.text == new.text and old.token_ids != new.token_ids):
+        if (
+            was is None
+            or was.tokenizer != now.tokenizer
+            or ((old.text, old.request) == (new.text, new.request) and old.token_ids != new.token_ids)
+        ):
             yield Drift(prefix=prefix, target=target, kind="tokenizer")
         elif was.profile != now.profile:
             yield Drift(prefix=prefix, target=target, kind="profile")

@@ -43,7 +43,7 @@ def make_plan(count: Count, rule: CacheRule, padding: Padding) -> Plan:
         return _estimated(count, rule)
     tokens = count.tokens
     if rule.kind != "blocks" or rule.unit is None:
-        return _unrounded(tokens, rule)
+        return _unrounded(tokens, rule, padding)
     if tokens < (rule.minimum or 0):
         return _below_minimum(tokens, rule, rule.unit, padding)
     past = tokens % rule.unit
@@ -76,9 +76,11 @@ _RULES = {
 }
 
 
-def _unrounded(tokens: int, rule: CacheRule) -> Plan:
+def _unrounded(tokens: int, rule: CacheRule, padding: Padding) -> Plan:
     """No unit to pad to: the rule has none, or it is unknown."""
     minimum = rule.minimum or 0
+    if tokens < minimum and padding.floor and rule.kind == "breakpoints":
+        return _below_minimum(tokens, rule, 1, padding)
     if tokens < minimum:
         return Plan(action="below-minimum", goal=None, reason=f"{_lacking(tokens, minimum)}{_filling(minimum, rule)}")
     action = "unknown" if rule.kind == "blocks" else rule.kind
@@ -109,7 +111,7 @@ def _below_minimum(tokens: int, rule: CacheRule, unit: int, padding: Padding) ->
     minimum = rule.minimum or 0
     lacking = _lacking(tokens, minimum)
     goal = -(-minimum // unit) * unit
-    if padding.mode == "always" and not padding.floor:
+    if padding.mode == "always" and not padding.floor and tokens % unit:
         goal = tokens + (-tokens % unit)
         return Plan(action="pad", goal=goal, reason=f"padding is set to always; {lacking}")
     if padding.reuses is None:

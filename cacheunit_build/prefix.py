@@ -126,7 +126,7 @@ class PrefixCompiler:
                 if data is None:
                     faults.append(manifest.fault(f'there is no file "{path}"', "tools", index))
                 else:
-                    tools += parse_tools(parse_data(data, path))
+                    tools += parse_tools(parse_data(data, path, floats=True))
             except CacheunitError as error:
                 faults += (
                     f if f.path else manifest.fault(f.message, "tools", index, hint=f.hint) for f in error.faults

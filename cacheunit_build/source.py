@@ -6,13 +6,13 @@ from cacheunit_build.document import Document, decode, read_json
 from cacheunit_build.yaml12 import read_yaml
 
 
-def parse_data(data: bytes, path: str) -> Document:
-    """YAML and JSON as values, everything else as text.
+def parse_data(data: bytes, path: str, *, floats: bool = False) -> Document:
+    """YAML and JSON as values, everything else as text; with `floats`, floats of YAML are numbers too.
 
     Raises:
         CacheunitError: the bytes are not what the extension says.
     """
     extension = path.rpartition(".")[2].lower()
     if extension in {"yaml", "yml"}:
-        return read_yaml(data, path)
+        return read_yaml(data, path, floats=floats)
     return read_json(data, path) if extension == "json" else Document(path=path, value=decode(data, path))

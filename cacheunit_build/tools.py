@@ -54,6 +54,7 @@ class _ToolReader:
     def __init__(self, document: Document, keys: tuple[int, ...]) -> None:
         self._document = document
         self._keys: tuple[str | int, ...] = keys
+        self._kind: object = None
         self.faults: list[Fault] = []
 
     def tool(self, raw: Any) -> Tool | None:  # noqa: ANN401
@@ -80,6 +81,7 @@ class _ToolReader:
     def _unwrapped(self, raw: dict[str, Any]) -> dict[str, Any]:
         """What stands in OpenAI's `{"type": "function", "function": {…}}`."""
         inner = raw["function"]
+        self._kind = raw.get("type", "function")
         mixed = sorted(raw.keys() - {"type", "function"})
         if mixed:
             self._fault(f'mixes two forms: "function" beside "{mixed[0]}"', mixed[0])
@@ -93,18 +95,19 @@ class _ToolReader:
         forms = [key for key in _SCHEMA_KEYS if key in raw]
         if len(forms) > 1:
             self._fault(f'mixes two forms: "{forms[0]}" and "{forms[1]}"', forms[1])
-        if raw.get("type", "function") not in ("function", "custom"):
-            self._fault(f'a tool of type "{raw["type"]}" is run by the provider, and has no schema to compile', "type")
-        if not forms:
-            return {"type": "object", "properties": {}}
-        schema = raw[forms[0]]
+        kind = raw.get("type", self._kind)
+        if kind not in (None, "function", "custom"):
+            self._fault(f'a tool of type "{kind}" is run by the provider, and has no schema to compile', "type")
+        wanted = {"function": "parameters", "custom": "input_schema"}.get(kind or "")
+        if wanted is not None and forms not in ([wanted], []):
+            self._fault(f'mixes two forms: type "{kind}" and "{forms[0]}"', forms[0])
+        schema = raw[forms[0]] if forms else {"properties": {}}
         if not isinstance(schema, dict):
             self._fault(f'"{forms[0]}" is a JSON Schema, a mapping', forms[0])
             return {}
         for message, place in _schema_faults(schema):
-            self._fault(message, forms[0], *place)
-        ordered: dict[str, Any] = _ordered(schema)
-        return ordered
+            self._fault(message, *forms, *place)
+        return {} if self.faults else dict(_ordered({"type": "object", **schema}))
 
     def _fault(self, message: str, *keys: str | int) -> None:
         line = self._document.line((*self._keys, *keys))
@@ -145,7 +148,7 @@ def _in_list(value: Any) -> Any:  # noqa: ANN401
 
 
 def _sorted(value: Any) -> Any:  # noqa: ANN401
-    return sorted(value) if isinstance(value, list) else value
+    return sorted(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
 
 
 def _sorted_by_name(value: Any) -> Any:  # noqa: ANN401

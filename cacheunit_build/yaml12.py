@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from cacheunit_build.document import Document, Keys, decode, normal_lines
+from cacheunit_build.document import Document, Keys, SpelledFloat, decode, normal_lines
 from cacheunit_build.errors import CacheunitError, Fault, fail
 
 MOST_ALIASED = 100_000
@@ -21,8 +21,8 @@ MOST_NESTED = 100
 """The most levels of lists and mappings in one document."""
 
 
-def read_yaml(data: bytes, path: str) -> Document:
-    """One YAML document; an empty file is None.
+def read_yaml(data: bytes, path: str, *, floats: bool = False) -> Document:
+    """One YAML document; an empty file is None. With `floats`, plain ones are numbers that keep their spelling.
 
     Raises:
         CacheunitError: every duplicate key, tag, self-reference and, alone, what is not YAML at all.
@@ -48,7 +48,7 @@ def read_yaml(data: bytes, path: str) -> Document:
         raise _yaml_fault(error, text, path) from None
     finally:
         loader.dispose()
-    reader = _YamlReader(path)
+    reader = _YamlReader(path, floats=floats)
     value = None if node is None else reader.value(node, ())
     if reader.faults:
         raise CacheunitError(*reader.faults)
@@ -100,6 +100,7 @@ def _yaml_hint(problem: str) -> str | None:
     return None
 
 
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?")
 _INTEGER = re.compile(r"-?[1-9][0-9]{0,17}|0")
 _BOOLEANS = {word: value for value in (True, False) for word in (str(value), str(value).lower(), str(value).upper())}
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
@@ -108,8 +109,9 @@ _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 class _YamlReader:
     """Nodes -> value and lines, collecting faults."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, floats: bool) -> None:
         self.path = path
+        self._floats = floats
         self.lines: dict[Keys, int] = {}
         self.faults: list[Fault] = []
         self._open: list[int] = []
@@ -139,7 +141,9 @@ class _YamlReader:
             return self._mapping(node, keys)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
-        return _scalar(node.value) if node.tag == _PLAIN else normal_lines(node.value)
+        if node.tag != _PLAIN:
+            return normal_lines(node.value)
+        return SpelledFloat(node.value) if self._floats and _FLOAT.fullmatch(node.value) else _scalar(node.value)
 
     def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Any]:
         own: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 import traceback
@@ -33,18 +34,21 @@ def python_encoder(
     sys.modules[name] = module
     try:
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the user names this file to be run
-    except Exception as error:  # noqa: BLE001 - whatever the file raises is a fault of the file
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises is a fault of the file
         raise _failed(error, path, "cannot be loaded") from None
     encode = getattr(module, function, None)
     if not callable(encode):
         raise fail(f'has no function "{function}"', path=path)
-    takes_tools = "tools" in inspect.signature(encode).parameters
+    try:
+        takes_tools = "tools" in inspect.signature(encode).parameters
+    except ValueError:  # a built-in function need not tell
+        takes_tools = False
 
     def framed(conversation: Conversation) -> str:
         messages, keywords = _call(conversation, takes_tools=takes_tools)
         try:
             text = encode(messages, **keywords, **arguments)
-        except Exception as error:  # noqa: BLE001 - the same
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the same
             raise _failed(error, path, f'"{function}" failed') from None
         if not isinstance(text, str):
             raise fail(f'"{function}" gives {type(text).__name__}, not text', path=path)
@@ -55,7 +59,7 @@ def python_encoder(
 
 def _call(conversation: Conversation, *, takes_tools: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     messages = conversation.messages()
-    tools = [dict(tool) for tool in conversation.tools]
+    tools: list[Any] = copy.deepcopy(list(conversation.tools))
     if takes_tools:
         return messages, {"tools": tools or None}
     if tools:
@@ -65,7 +69,7 @@ def _call(conversation: Conversation, *, takes_tools: bool) -> tuple[list[dict[s
     return messages, {}
 
 
-def _failed(error: Exception, path: str, what: str) -> CacheunitError:
+def _failed(error: BaseException, path: str, what: str) -> CacheunitError:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     line = lines[-1] if lines else error.lineno if isinstance(error, SyntaxError) else None
     return fail(f"{what}: {type(error).__name__}: {error}", path=path, line=line)

