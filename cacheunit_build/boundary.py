@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 from cacheunit_build.model import Static
@@ -26,7 +27,8 @@ def static_tokens(
 
     The stem is the text that all framed continuations begin with. A control token never merges with what follows, so a
     stem that ends in one is static to its end. Otherwise every framed text is encoded, and what all of them have in
-    common is static.
+    common is static; but never what the last run of letters or of marks gave, which words that were not
+    tried could go on.
 
     Args:
         framed: the user's words -> the text that the model reads.
@@ -40,7 +42,33 @@ def static_tokens(
     ids = encode(stem)
     if not ids or ids[-1] in controls:
         return Static(stem=stem, ids=ids, soft=0)
-    safe = len(ids)
+    safe = common_prefix(ids, encode(stem[: _last_run(stem)]))
     for text in texts:
         safe = min(safe, common_prefix(ids, encode(text)))
     return Static(stem=stem, ids=ids[:safe], soft=len(ids) - safe)
+
+
+def _last_run(stem: str) -> int:
+    """Where the last run of letters, or of punctuation and symbols, begins, a space in front included.
+
+    Digits in threes are no run that could go on: the next digit begins a group of its own. Neither is white space: all
+    of its kinds are tried.
+    """
+    kind = _kind(stem[-1])
+    if kind == "Z":
+        return len(stem)
+    start = len(stem)
+    while start and _kind(stem[start - 1]) == kind:
+        start -= 1
+    if kind == "N":
+        return len(stem) - (len(stem) - start) % 3
+    before = stem[start - 1 : start]
+    return start - 1 if before and before not in "\r\n" and _kind(before) in "ZP" else start
+
+
+def _kind(character: str) -> str:
+    """Letter or mark (L), digit (N), white space (Z), or anything else (P)."""
+    if character.isspace():
+        return "Z"
+    category = unicodedata.category(character)[0]
+    return {"L": "L", "M": "L", "N": "N"}.get(category, "P")

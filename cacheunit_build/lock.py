@@ -116,14 +116,13 @@ def drift_between(before: Lock, after: Lock) -> Iterator[Drift]:
             yield Drift(prefix=prefix, target=target, kind="added" if old is None else "removed")
             continue
         was, now = before.targets.get(target), after.targets[target]
-        if (
-            was is None
-            or was.tokenizer != now.tokenizer
-            or ((old.text, old.request) == (new.text, new.request) and old.token_ids != new.token_ids)
-        ):
+        same_bytes = (old.text, old.request) == (new.text, new.request)
+        if was is None or was.tokenizer != now.tokenizer:
             yield Drift(prefix=prefix, target=target, kind="tokenizer")
         elif was.profile != now.profile:
             yield Drift(prefix=prefix, target=target, kind="profile")
+        elif same_bytes and old.token_ids != new.token_ids:
+            yield Drift(prefix=prefix, target=target, kind="tokenizer")
         elif old != new:
             yield Drift(prefix=prefix, target=target, kind="changed")
 
