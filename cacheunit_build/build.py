@@ -20,7 +20,8 @@ from cacheunit_build.lock import (
 from cacheunit_build.model import Artifact, Drift, Lock, artifact_paths
 from cacheunit_build.ports import LOCK, Selection
 from cacheunit_build.quick import on_disk
-from cacheunit_build.result import Built, Change, Checked
+from cacheunit_build.result import Built, Checked
+from cacheunit_build.since import SinceLock
 from cacheunit_build.trace import Record, trace_of
 
 if TYPE_CHECKING:
@@ -174,13 +175,12 @@ def _remember(edges: Edges, compiled: Compiled, after: Lock, lock: bytes) -> Non
     known = old.traces if old is not None and old.settings == same else {}
     fresh = {path: trace_of(outcomes) for path, outcomes in compiled.whole.items()}
     traces = {path: trace for path, trace in {**known, **fresh}.items() if path in compiled.manifests}
-    outcomes = [outcome for trace in traces.values() for outcome in trace.outcomes]
-    complete = {outcome.key: outcome.entry for outcome in outcomes} == dict(after.entries)
+    outcomes = {outcome.key: outcome.entry for trace in traces.values() for outcome in trace.outcomes}
     record = Record(
         settings=same,
         folders=(config.prefixes, config.templates, config.build),
         identities={**(old.identities if known and old else {}), **compiled.identities},
-        lock=fingerprint(lock) if complete else None,
+        lock=fingerprint(lock) if outcomes == after.entries else None,
         traces=traces,
     )
     edges.memory.keep(record, compiled.vocabularies, edges.files.seen())
@@ -218,8 +218,9 @@ def _all_drift(edges: Edges, compiled: Compiled, before: Lock, selection: Select
         targets={**before.targets, **compiled.identities},
         entries={**kept, **{artifact.key: artifact.entry for artifact in compiled.artifacts}},
     )
+    since = SinceLock(edges, compiled, before)
     for drift in drift_between(before, after):
-        changed = changed_inputs(edges, compiled, before, (drift.prefix, drift.target))
+        changed = since.changed((drift.prefix, drift.target))
         yield replace(drift, because=tuple(change.path for change in changed))
     if not files.exists(folder):
         return
@@ -232,44 +233,6 @@ def _all_drift(edges: Edges, compiled: Compiled, before: Lock, selection: Select
         if not outside and (drift.kind == "orphan" or known not in told):
             told.add(known)
             yield drift
-
-
-def changed_inputs(edges: Edges, compiled: Compiled, before: Lock, key: Key) -> tuple[Change, ...]:
-    """The files that differ from what made the lock's entry of `key`: as the cache recorded it, else as git has it.
-
-    Empty where neither knows.
-    """
-    entry = before.entries.get(key)
-    if entry is None:
-        return ()
-    artifact = compiled.find(key)
-    now = {} if artifact is None else {lookup.path: lookup.found for lookup in artifact.lookups}
-    record = edges.memory.before()
-    known = None if record is None else record.inputs_of(*key, entry)
-    then = _committed(edges, now) if known is None else known
-    changes = (
-        Change(path=path, old=then.get(path), new=now[path] if path in now else edges.files.fingerprint(path))
-        for path in sorted({*then, *now})
-    )
-    return tuple(change for change in changes if change.old != change.new)
-
-
-def _committed(edges: Edges, now: Mapping[str, str | None]) -> Mapping[str, str | None]:
-    """The same files as they were committed with the lock; as they are now where git does not know."""
-    then = dict(now)
-    for path in now:
-        committed = edges.history.before(path)
-        if committed is None:
-            return now
-        data = committed[0]
-        then[path] = None if data is None else _as_checked_out(data, now[path])
-    return then
-
-
-def _as_checked_out(data: bytes, found: str | None) -> str:
-    """The fingerprint of committed bytes, or of these with CRLF if that is what git made of them in the work tree."""
-    with_crlf = fingerprint(data.replace(b"\n", b"\r\n"))
-    return with_crlf if with_crlf == found else fingerprint(data)
 
 
 def _merged(compiled: Compiled, before: Lock, kept: Mapping[Key, Entry]) -> Lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -52,12 +51,6 @@ class Compiled:
     def keys(self) -> set[Key]:
         """The artifacts by prefix and target."""
         return {artifact.key for artifact in self.artifacts}
-
-    def find(self, key: Key) -> Outcome | None:
-        """The artifact of that key."""
-        index = bisect.bisect_left(self.artifacts, key, key=lambda artifact: artifact.key)
-        found = self.artifacts[index : index + 1]
-        return found[0] if found and found[0].key == key else None
 
 
 def read_project(files: Files) -> tuple[Config, dict[str, Target]]:

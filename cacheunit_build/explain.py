@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.build import changed_inputs, old_lock
+from cacheunit_build.build import old_lock
 from cacheunit_build.compiler import compile_project
 from cacheunit_build.errors import CacheunitError
 from cacheunit_build.model import Artifact
+from cacheunit_build.since import SinceLock
 
 if TYPE_CHECKING:
     from cacheunit_build.ports import Edges, Selection
@@ -38,6 +39,7 @@ def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
         lock = old_lock(edges.files)
     except CacheunitError:
         lock = None
+    since = None if lock is None else SinceLock(edges, compiled, lock)
     explained = []
     for artifact in compiled.artifacts:
         if not isinstance(artifact, Artifact):
@@ -46,7 +48,7 @@ def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
         state: Literal["same", "different", "absent", "unknown"] = "unknown" if lock is None else "absent"
         if entry is not None:
             state = "same" if entry == artifact.entry else "different"
-        changed = () if lock is None else changed_inputs(edges, compiled, lock, artifact.key)
+        changed = () if since is None else since.changed(artifact.key)
         engine = compiled.targets[artifact.target].tokenizer.engine
         explained.append(Explained(artifact=artifact, engine=engine, locked=state, changed=changed))
     return tuple(explained)

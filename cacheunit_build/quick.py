@@ -17,50 +17,47 @@ if TYPE_CHECKING:
 
     from cacheunit_build.model import Outcome
     from cacheunit_build.ports import Files, Memory
-    from cacheunit_build.trace import Record
 
 _MANIFESTS = (".yaml", ".yml")
 
 
 def quick_build(files: Files, memory: Memory) -> Built | None:
     """The build of a project in which everything is as the last build left it."""
-    found = cache(files.known_fingerprint)
-    record = memory.recall()
-    outcomes = None if record is None else _unchanged(record, files, found)
-    if record is None or outcomes is None:
+    known = _unchanged(files, memory, cache(files.known_fingerprint))
+    if known is None:
         return None
-    build = record.folders[2]
-    listed = {path for outcome in outcomes for path in artifact_paths(*outcome.key, build)}
-    orphans = [
-        Drift(prefix="", target="", kind="orphan", path=path) for path in files.walk(build) if path not in listed
-    ]
-    return Built(artifacts=outcomes, orphans=tuple(orphans), lock="unchanged")
+    outcomes, unlisted = known
+    orphans = tuple(Drift(prefix="", target="", kind="orphan", path=path) for path in unlisted)
+    return Built(artifacts=outcomes, orphans=orphans, lock="unchanged")
 
 
 def quick_check(files: Files, memory: Memory) -> Checked | None:
     """The check of such a project: every file is read."""
-    found = cache(files.fingerprint)
+    known = _unchanged(files, memory, cache(files.fingerprint))
+    return None if known is None or known[1] else Checked(verified=len(known[0]))
+
+
+def _unchanged(
+    files: Files, memory: Memory, found: Callable[[str], str | None]
+) -> tuple[tuple[Outcome, ...], list[str]] | None:
+    """All outcomes in order, and the files in `build/` that are of none of them.
+
+    None unless settings, manifests, inputs, lock and artifacts are as the last record says.
+    """
     record = memory.recall()
-    outcomes = None if record is None else _unchanged(record, files, found)
-    if record is None or outcomes is None:
+    if record is None or record.lock is None or found(LOCK) != record.lock or not record.settled(found):
         return None
-    build = record.folders[2]
-    listed = {path for outcome in outcomes for path in artifact_paths(*outcome.key, build)}
-    return Checked(verified=len(outcomes)) if set(files.walk(build)) == listed else None
-
-
-def _unchanged(record: Record, files: Files, found: Callable[[str], str | None]) -> tuple[Outcome, ...] | None:
-    """All outcomes in order, if settings, manifests, inputs, lock and artifacts are as recorded."""
     prefixes, _, build = record.folders
-    if record.lock is None or found(LOCK) != record.lock or not record.settled(found) or not files.exists(build):
-        return None
     manifests = {path for path in files.walk(prefixes) if path.lower().endswith(_MANIFESTS)}
-    if manifests != record.traces.keys() or not all(trace.holds(found) for trace in record.traces.values()):
+    if manifests != record.traces.keys() or not files.exists(build):
         return None
-    outcomes = [outcome for trace in record.traces.values() for outcome in trace.outcomes]
+    if not all(trace.holds(found) for trace in record.traces.values()):
+        return None
+    outcomes = sorted(record.outcomes, key=lambda outcome: outcome.key)
     if not all(on_disk(outcome, build, found) for outcome in outcomes):
         return None
-    return tuple(sorted(outcomes, key=lambda outcome: outcome.key))
+    listed = {path for outcome in outcomes for path in artifact_paths(*outcome.key, build)}
+    return tuple(outcomes), [path for path in files.walk(build) if path not in listed]
 
 
 def on_disk(outcome: Outcome, build: str, found: Callable[[str], str | None]) -> bool:

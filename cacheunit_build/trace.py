@@ -15,8 +15,6 @@ from cacheunit_build.model import Entry, Lookup, Outcome, Plan, TargetIdentity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-Found = dict[str, str | None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
@@ -44,13 +42,10 @@ class Record:
         """Whether the settings are as they were."""
         return all(found(path) == fingerprint for path, fingerprint in self.settings.items())
 
-    def inputs_of(self, prefix: str, target: str, entry: Entry) -> Found | None:
-        """The inputs that gave exactly `entry`; None where that is not known."""
-        for trace in self.traces.values():
-            for outcome in trace.outcomes:
-                if outcome.key == (prefix, target) and outcome.entry == entry:
-                    return {lookup.path: lookup.found for lookup in outcome.lookups}
-        return None
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What all traces gave."""
+        return [outcome for trace in self.traces.values() for outcome in trace.outcomes]
 
 
 def trace_of(outcomes: Iterable[Outcome]) -> Trace:

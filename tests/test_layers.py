@@ -27,7 +27,7 @@ STAGES = {
     "lock",
 }
 STAGES |= {"targets", "scaffold", "impact"}
-STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "build", "explain", "measure"}
+STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli"}
 MAY_IMPORT = {

@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import cache
 from importlib import util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import settings
 
 from cacheunit_build.edges.tokenizers import TokenizerShelf
-from cacheunit_build.edges.vocabulary import Vocabulary
 from cacheunit_build.targets import known_targets
+
+if TYPE_CHECKING:
+    from cacheunit_build.edges.vocabulary import Vocabulary
 
 settings.register_profile("cacheunit", deadline=None)
 settings.load_profile("cacheunit")

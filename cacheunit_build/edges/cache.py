@@ -46,7 +46,7 @@ class BuildMemory:
 
     def before(self) -> Record | None:
         """The last record, whatever made it."""
-        return parse_record(self._loaded.get("record"))
+        return self._record
 
     def stats(self) -> Mapping[str, tuple[str, Stat]]:
         """Path -> fingerprint and stat of the files that the last build saw."""
@@ -92,6 +92,10 @@ class BuildMemory:
             return json.loads(body) if hashlib.sha256(body).hexdigest().encode() == digest else {}
         except (OSError, ValueError):
             return {}
+
+    @cached_property
+    def _record(self) -> Record | None:
+        return parse_record(self._loaded.get("record"))
 
     @cached_property
     def _software(self) -> list[Any]:
