@@ -29,7 +29,7 @@ STAGES = {
 STAGES |= {"targets", "scaffold", "impact"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 EDGES = {"edges"}
-DOORS = {"report", "commands", "cli"}
+DOORS = {"report", "commands", "cli", "entry"}
 MAY_IMPORT = {
     **dict.fromkeys(GROUND, GROUND),
     **dict.fromkeys(VALUES, GROUND | VALUES),
@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "report": GROUND | VALUES | STORY | {"report", "impact"},
     "commands": GROUND | VALUES | STAGES | STORY | EDGES | DOORS,
     "cli": GROUND | {"commands"},
+    "entry": {"cli", "commands"},
 }
 # Two stages are one noun in two rooms: Jinja's environment is what templates are rendered in.
 MAY_IMPORT["render"] = MAY_IMPORT["chat"] = GROUND | VALUES | {"environment"}

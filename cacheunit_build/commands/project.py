@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
+from cacheunit_build.commands.lean import lean_build, lean_check
 from cacheunit_build.commands.session import (
     NO,
     OK,
@@ -24,15 +25,9 @@ from cacheunit_build.commands.session import (
 from cacheunit_build.errors import CacheunitError, fail
 from cacheunit_build.model import Artifact
 from cacheunit_build.ports import Selection
-from cacheunit_build.quick import quick_build, quick_check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cacheunit_build.ports import Files, Memory
     from cacheunit_build.result import Built, Checked
-
-Answer = TypeVar("Answer")
 
 _names = click.argument("names", metavar="[NAME]...", nargs=-1)
 _jobs = click.option(
@@ -54,25 +49,13 @@ _jobs = click.option(
 def build(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
     selection = Selection(names=names, target=target)
-    built = None if selection or locked else quickly(session, quick_build)
+    built = None if selection or locked else lean_build(session.folder)
     if built is None:
         from cacheunit_build import build as story
 
         with Progress(session) as progress:
             built = story.build(session.edges(), selection, locked=locked, progress=progress, jobs=jobs)
     return tell_built(session, built, form)
-
-
-def quickly(session: Session, answer: Callable[[Files, Memory], Answer | None]) -> Answer | None:
-    """What the last record alone tells; where files had to be read to be sure, the next run need not."""
-    files, memory = session.project()
-    try:
-        found = answer(files, memory)
-    except CacheunitError:
-        return None
-    if found is not None and files.reread:
-        memory.refresh()
-    return found
 
 
 def tell_built(session: Session, built: Built, form: str) -> int:
@@ -114,21 +97,13 @@ def _tell_built(session: Session, built: Built) -> None:
 def check(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:
     """Compile in memory, compare with the lock and build/; write nothing."""
     selection = Selection(names=names, target=target)
-    files, memory = session.project()
-    checked = None if selection else _quick_check(files, memory)
+    checked = None if selection else lean_check(session.folder)
     if checked is None:
         from cacheunit_build import build as story
 
         with Progress(session) as progress:
             checked = story.check(session.edges(), selection, progress=progress, jobs=jobs)
     return tell_checked(session, checked, form)
-
-
-def _quick_check(files: Files, memory: Memory) -> Checked | None:
-    try:
-        return quick_check(files, memory)
-    except CacheunitError:
-        return None
 
 
 def tell_checked(session: Session, checked: Checked, form: str) -> int:

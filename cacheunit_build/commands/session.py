@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from cacheunit_build.edges.files import CACHE, ProjectFiles, find_root
+from cacheunit_build.edges.files import ProjectFiles, find_root
 from cacheunit_build.errors import fail
 from cacheunit_build.ports import LOCK, Edges
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from cacheunit_build.edges.cache import BuildMemory
     from cacheunit_build.edges.tokenizers import TokenizerShelf
     from cacheunit_build.errors import Fault
 
@@ -34,14 +33,6 @@ class Session:
         self.folder = folder
         self.quiet = quiet
         self.verbose = verbose
-
-    def project(self) -> tuple[ProjectFiles, BuildMemory]:
-        """The files of the project around the folder, and what the last build remembered of them."""
-        from cacheunit_build.edges.cache import BuildMemory
-
-        root = find_root(self.folder)
-        memory = BuildMemory(root / CACHE)
-        return ProjectFiles(root, memory.stats(), memory.trusted_before()), memory
 
     def files(self) -> ProjectFiles:
         """The files of the project around the folder."""
@@ -61,15 +52,14 @@ class Session:
 
     def edges_again(self) -> Callable[[Path], Edges]:
         """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
-        from cacheunit_build.edges.cache import BuildMemory
+        from cacheunit_build.commands.lean import open_project
         from cacheunit_build.edges.encoders import python_encoder
         from cacheunit_build.edges.git import History
 
         shelves: list[TokenizerShelf] = []
 
         def edges(root: Path) -> Edges:
-            memory = BuildMemory(root / CACHE)
-            files = ProjectFiles(root, memory.stats(), memory.trusted_before())
+            files, memory = open_project(root)
             shelves[:] = [shelves[0].reading(files.read) if shelves else self.shelf(files)]
             history = History(files.root, LOCK)
             return Edges(files=files, tokenizers=shelves[0], encoder=python_encoder, memory=memory, history=history)
