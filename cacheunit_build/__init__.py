@@ -7,16 +7,37 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cacheunit_build.align import AlignmentError, align_padding, pad_text, pad_text_concat
     from cacheunit_build.errors import CacheunitError, Fault
+    from cacheunit_build.runtime import IntegrityError, Prefix, load
 
-__all__ = ["AlignmentError", "CacheunitError", "Fault", "align_padding", "pad_text", "pad_text_concat"]
+__all__ = [
+    "AlignmentError",
+    "CacheunitError",
+    "Fault",
+    "IntegrityError",
+    "Prefix",
+    "align_padding",
+    "load",
+    "pad_text",
+    "pad_text_concat",
+]
 
-_HOMES = {"CacheunitError": "errors", "Fault": "errors"}
+_HOMES = {
+    "AlignmentError": "align",
+    "CacheunitError": "errors",
+    "Fault": "errors",
+    "IntegrityError": "runtime",
+    "Prefix": "runtime",
+    "align_padding": "align",
+    "load": "runtime",
+    "pad_text": "align",
+    "pad_text_concat": "align",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'align')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

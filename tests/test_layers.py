@@ -29,7 +29,7 @@ STAGES = {
 STAGES |= {"targets", "scaffold", "impact"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 EDGES = {"edges"}
-DOORS = {"report", "commands", "cli", "entry"}
+DOORS = {"report", "commands", "cli", "entry", "runtime"}
 MAY_IMPORT = {
     **dict.fromkeys(GROUND, GROUND),
     **dict.fromkeys(VALUES, GROUND | VALUES),
@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "commands": GROUND | VALUES | STAGES | STORY | EDGES | DOORS,
     "cli": GROUND | {"commands"},
     "entry": {"cli", "commands"},
+    "runtime": GROUND,
 }
 # Two stages are one noun in two rooms: Jinja's environment is what templates are rendered in.
 MAY_IMPORT["render"] = MAY_IMPORT["chat"] = GROUND | VALUES | {"environment"}

@@ -1,0 +1,182 @@
+"""`load`: the frozen bytes, verified against the lock, ready to be sent. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.fingerprint import fingerprint
+
+LOCK = "cacheunit.lock"
+VERSION = 1
+
+_loaded: dict[tuple[str, str], Prefix] = {}
+
+
+class IntegrityError(CacheunitError):
+    """The bytes of an artifact are not those that were locked; the message names file, expected and found."""
+
+
+class Prefix:
+    """A frozen prefix. It cannot be changed, and every request made from it begins with the same bytes.
+
+    Attributes:
+        name: prefix or variant.
+        target: what it was compiled for.
+        text: the system text with its padding.
+        tokens: static tokens, as the lock has them.
+        counted: `exact` or `estimate`.
+        fingerprint: of the request fragment, as the lock has it.
+    """
+
+    __slots__ = ("_fragment", "counted", "fingerprint", "name", "target", "text", "tokens")
+
+    name: str
+    target: str
+    text: str
+    tokens: int
+    counted: str
+    fingerprint: str
+
+    def __init__(self, name: str, target: str, entry: dict[str, Any], text: bytes, fragment: bytes) -> None:
+        values = {"name": name, "target": target, "text": text.decode(), "_fragment": fragment}
+        values |= {"tokens": entry["tokens"], "counted": entry["counted"], "fingerprint": entry["request"]}
+        for key, value in values.items():
+            object.__setattr__(self, key, value)
+
+    def __setattr__(self, key: str, value: object) -> None:
+        raise AttributeError(f'a frozen prefix: "{key}" cannot be set')
+
+    def __delattr__(self, key: str) -> None:
+        raise AttributeError(f'a frozen prefix: "{key}" cannot be deleted')
+
+    def __repr__(self) -> str:
+        return f"<Prefix {self.name} for {self.target}: {self.tokens} tokens, {self.fingerprint}>"
+
+    def request(self, messages: list[Any] | None = None, *, continuation: str = "", **others: Any) -> dict[str, Any]:  # noqa: ANN401
+        """The arguments of a client's call: the frozen fragment, then `messages`, then any `others`.
+
+        Each call gives new values, which may be changed without touching the prefix.
+
+        Args:
+            messages: what follows the prefix, in the form of the target's request.
+            continuation: what follows the text, for a target of format `text`.
+            others: further arguments of the call, such as `model`.
+
+        Raises:
+            CacheunitError: `others` would replace a frozen part, or what follows is in the wrong form.
+        """
+        fragment: dict[str, Any] = json.loads(self._fragment)  # type: ignore[attr-defined]
+        replaced = sorted(fragment.keys() & others.keys())
+        if replaced:
+            raise fail(f'"{replaced[0]}" is frozen in prefix "{self.name}"', hint="what follows it goes into messages")
+        place = _place(fragment)
+        if (place == "prompt") != (messages is None):
+            wanted = "continuation" if place == "prompt" else "messages"
+            raise fail(f'prefix "{self.name}" for {self.target} is followed by {wanted}')
+        if place == "prompt":
+            return {**fragment, "prompt": fragment["prompt"] + continuation, **others}
+        return {**fragment, place: [*fragment.get(place, []), *(messages or [])], **others}
+
+
+def load(name: str, *, target: str | None = None, root: str | Path | None = None, **axes: str | bool) -> Prefix:
+    """The prefix of that name, as it was locked.
+
+    Args:
+        name: a prefix, or a variant such as `support/agent@locale=de,plan=pro`.
+        target: its target; may be left out where it has one.
+        root: the folder of `cacheunit.lock`; default: the nearest above the working folder.
+        axes: pick a variant of the prefix.
+
+    Raises:
+        IntegrityError: the bytes are not those that were locked.
+        CacheunitError: there is no lock, no such prefix or target, or an artifact is missing.
+    """
+    folder = _root(Path.cwd() if root is None else Path(root), nearest=root is None)
+    prefixes = _prefixes(folder / LOCK)
+    full = _variant(name, axes)
+    if full not in prefixes:
+        raise fail(f'no prefix "{full}" is locked', hint=did_you_mean(full, prefixes))
+    chosen = _target(full, target, prefixes[full])
+    entry = prefixes[full][chosen]
+    base = folder / _build_folder(folder) / full
+    text = _verified(base / f"{chosen}.txt", entry["text"])
+    fragment = _verified(base / f"{chosen}.json", entry["request"])
+    key = (full + chosen, entry["text"] + entry["request"])
+    if key not in _loaded:
+        _loaded[key] = Prefix(full, chosen, entry, text, fragment)
+    return _loaded[key]
+
+
+def _root(start: Path, *, nearest: bool) -> Path:
+    for folder in (start, *start.resolve().parents) if nearest else (start,):
+        if (folder / LOCK).is_file():
+            return folder
+    raise fail(f"there is no {LOCK} in {start}" + (" or above" if nearest else ""), hint='run "cacheunit build"')
+
+
+def _prefixes(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        lock = json.loads(path.read_bytes())
+        version, prefixes = lock["version"], lock["prefixes"]
+    except (ValueError, KeyError, TypeError):
+        raise fail("the lock is broken", path=str(path), hint='run "cacheunit build"') from None
+    if version != VERSION:
+        raise fail(f"the lock has version {version}; this cacheunit reads version {VERSION}", path=str(path))
+    found: dict[str, dict[str, Any]] = prefixes
+    return found
+
+
+def _variant(name: str, axes: dict[str, str | bool]) -> str:
+    if not axes:
+        return name
+    spelt = {axis: str(value).lower() if isinstance(value, bool) else str(value) for axis, value in axes.items()}
+    return f"{name}@" + ",".join(f"{axis}={quote(spelt[axis], safe='')}" for axis in sorted(spelt))
+
+
+def _target(name: str, target: str | None, entries: dict[str, Any]) -> str:
+    if target is None and len(entries) == 1:
+        return next(iter(entries))
+    if target is None:
+        raise fail(f'prefix "{name}" has several targets', hint=f"say target=, one of {', '.join(entries)}")
+    if target not in entries:
+        raise fail(f'prefix "{name}" is not locked for target "{target}"', hint=did_you_mean(target, entries))
+    return target
+
+
+def _build_folder(root: Path) -> str:
+    """The folder of artifacts, as the project's settings name it."""
+    for name, keys in (("cacheunit.toml", ()), ("pyproject.toml", ("tool", "cacheunit"))):
+        if (root / name).is_file():
+            table: Any = tomllib.loads((root / name).read_text("utf-8"))
+            for key in keys:
+                table = table.get(key, {})
+            if "build" in table:
+                return str(table["build"])
+    return "build"
+
+
+def _verified(path: Path, expected: str) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise fail(
+            f"the artifact cannot be read: {error.strerror}", path=str(path), hint='run "cacheunit build"'
+        ) from None
+    found = fingerprint(data)
+    if found != expected:
+        message = f"the artifact is not what was locked: expected {expected}, found {found}"
+        raise IntegrityError(Fault(message=message, path=str(path), hint='"cacheunit check" says what differs'))
+    return data
+
+
+def _place(fragment: dict[str, Any]) -> str:
+    """The key under which what follows a fragment stands."""
+    if "prompt" in fragment:
+        return "prompt"
+    flat = any("parameters" in tool for tool in fragment.get("tools", ()))
+    return "input" if "input" in fragment or flat else "messages"

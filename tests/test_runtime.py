@@ -1,0 +1,154 @@
+"""What was locked is what is sent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cacheunit_build import CacheunitError, IntegrityError, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Project
+
+SETTINGS = """
+targets = ["deepseek-v4"]
+build = "frozen"
+[target.plain]
+extends = "deepseek-v4"
+request = "text"
+[target.anthropic]
+extends = "anthropic-512"
+[target.responses]
+extends = "openai"
+"""
+FILES = {
+    "cacheunit.toml": SETTINGS,
+    "prefixes/one.yaml": "system: a.j2\nvariables: {locale: '-', beta: '-'}\n",
+    "prefixes/many.yaml": """
+system: a.j2
+targets: [deepseek-v4, plain, anthropic, responses]
+variables: {locale: '-', beta: '-'}
+""",
+    "prefixes/tools.yaml": "tools: [t.json]\ntargets: [responses]\n",
+    "prefixes/agent.yaml": "system: a.j2\nmatrix: {locale: [de, 'zh/CN'], beta: [true, false]}\n",
+    "templates/a.j2": "Be brief, {{ locale }} {{ beta }}.\n",
+    "t.json": '{"name": "now", "parameters": {"type": "object", "properties": {}}}',
+}
+
+
+@pytest.fixture
+def locked(project: Project) -> Project:
+    project.write(FILES)
+    project.built()
+    return project
+
+
+def test_the_loaded_text_is_the_file_and_the_numbers_are_the_locks(locked: Project) -> None:
+    prefix = load("one", root=locked.root)
+    assert prefix.text.encode() == locked.read("frozen/one/deepseek-v4.txt")
+    assert (prefix.target, prefix.tokens, prefix.counted) == ("deepseek-v4", 128, "exact")
+    assert prefix.fingerprint in locked.read("cacheunit.lock").decode()
+    assert load("one", root=locked.root) is prefix
+
+
+def test_a_request_is_the_fragment_then_the_messages_then_the_rest(locked: Project) -> None:
+    user = {"role": "user", "content": "Hi"}
+    chat = load("one", root=locked.root).request([user], model="m", temperature=0)
+    text = load("one", root=locked.root).text
+    assert chat == {"messages": [{"role": "system", "content": text}, user], "model": "m", "temperature": 0}
+    anthropic = load("many", target="anthropic", root=locked.root).request(messages=[user])
+    assert anthropic["messages"] == [user]
+    assert anthropic["system"][0]["text"].startswith("Be brief")
+    responses = load("many", target="responses", root=locked.root).request(messages=[user])
+    assert [item["role"] for item in responses["input"]] == ["developer", "user"]
+    assert load("tools", root=locked.root).request(messages=[user])["input"] == [user]
+    plain = load("many", target="plain", root=locked.root)
+    assert plain.request(continuation="Hi") == {"prompt": plain.text + "Hi"}
+
+
+def test_what_a_caller_does_to_a_request_does_not_reach_the_next(locked: Project) -> None:
+    prefix = load("one", root=locked.root)
+    first = prefix.request(messages=[])
+    first["messages"][0]["content"] = "changed"
+    assert prefix.request(messages=[])["messages"][0]["content"] == prefix.text
+    with pytest.raises(AttributeError, match="frozen"):
+        prefix.text = "changed"
+    with pytest.raises(AttributeError, match="frozen"):
+        del prefix.text
+
+
+def test_a_frozen_part_cannot_be_replaced_and_what_follows_has_one_form(locked: Project) -> None:
+    with pytest.raises(CacheunitError, match='"tools" is frozen'):
+        load("tools", root=locked.root).request(messages=[], tools=[])
+    with pytest.raises(CacheunitError, match="is followed by messages"):
+        load("one", root=locked.root).request(continuation="x")
+    with pytest.raises(CacheunitError, match="is followed by continuation"):
+        load("many", target="plain", root=locked.root).request(messages=[])
+
+
+def test_a_variant_is_picked_by_name_or_by_axes(locked: Project) -> None:
+    by_axes = load("agent", root=locked.root, locale="zh/CN", beta=True)
+    assert by_axes is load("agent@beta=true,locale=zh%2FCN", root=locked.root)
+    with pytest.raises(CacheunitError, match='did you mean "agent@beta=true,locale=de"'):
+        load("agent", root=locked.root, locale="dee", beta=True)
+
+
+@pytest.mark.parametrize("path", ["frozen/one/deepseek-v4.txt", "frozen/one/deepseek-v4.json"])
+def test_an_artifact_edited_after_the_lock_is_refused_with_both_fingerprints(locked: Project, path: str) -> None:
+    load("one", root=locked.root)
+    locked.path(path).write_bytes(locked.read(path) + b" ")
+    with pytest.raises(IntegrityError, match=r"expected sha256:\w{64}, found sha256:\w{64}") as caught:
+        load("one", root=locked.root)
+    assert path in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "told"),
+    [
+        ("oen", None, 'did you mean "one"'),
+        ("many", None, "one of anthropic, deepseek-v4, plain, responses"),
+        ("many", "plane", 'did you mean "plain"'),
+    ],
+)
+def test_what_is_not_locked_is_told_with_the_nearest(locked: Project, name: str, target: str | None, told: str) -> None:
+    with pytest.raises(CacheunitError) as caught:
+        load(name, target=target, root=locked.root)
+    assert told in str(caught.value)
+
+
+def test_a_missing_artifact_a_missing_lock_and_a_newer_one_are_told(locked: Project, tmp_path: Path) -> None:
+    locked.path("frozen/one/deepseek-v4.txt").unlink()
+    with pytest.raises(CacheunitError, match="cannot be read"):
+        load("one", root=locked.root)
+    with pytest.raises(CacheunitError, match=r"there is no cacheunit\.lock"):
+        load("one", root=tmp_path)
+    locked.write({"cacheunit.lock": '{"version": 2, "prefixes": {}}'})
+    with pytest.raises(CacheunitError, match="has version 2"):
+        load("one", root=locked.root)
+    locked.write({"cacheunit.lock": "{"})
+    with pytest.raises(CacheunitError, match="the lock is broken"):
+        load("one", root=locked.root)
+
+
+def test_the_project_is_the_nearest_above_the_working_folder(locked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(locked.path("templates"))
+    assert load("one").text.startswith("Be brief")
+
+
+def test_threads_share_one_prefix(locked: Project) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        prefixes = list(pool.map(lambda _: load("one", root=locked.root), range(64)))
+    assert {id(prefix) for prefix in prefixes} == {id(load("one", root=locked.root))}
+
+
+def test_loading_needs_the_standard_library_only(locked: Project) -> None:
+    code = f"import sys; from cacheunit_build import load; load('one', root={str(locked.root)!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded & {"click", "jinja2", "yaml", "pydantic", "tiktoken", "tokenizers", "watchdog"} == set()
