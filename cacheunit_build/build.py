@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler import Compiled
     from cacheunit_build.model import Entry, Outcome
     from cacheunit_build.ports import Edges, Files, Key, Progress
+    from cacheunit_build.trace import Trace
 
 
 def build(
@@ -52,6 +53,7 @@ def build(
     selection = selection or Selection()
     try:
         with edges.files.exclusive():
+            edges.memory.begin()
             before, notes = _lock_to_replace(edges.files, selection, locked=locked)
             reuse = None if locked else _reuse(edges, edges.files.known_fingerprint, artifacts=True)
             compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
@@ -144,8 +146,8 @@ def _write_locked(edges: Edges, compiled: Compiled, before: Lock, selection: Sel
 
 def _reuse(
     edges: Edges, fingerprint_now: Callable[[str], str | None], *, artifacts: bool
-) -> Callable[[str], tuple[Outcome, ...] | None] | None:
-    """What gives the outcomes of a manifest without compiling it, while its trace holds; None where nothing is known.
+) -> Callable[[str], Trace | None] | None:
+    """What gives the trace of a manifest, instead of compiling it, while it holds; None where nothing is known.
 
     With `artifacts`, only where its files in `build/` are there and whole, since nothing could make them anew.
     """
@@ -154,15 +156,15 @@ def _reuse(
     if record is None or not record.settled(found):
         return None
 
-    def outcomes(path: str) -> tuple[Outcome, ...] | None:
+    def holding(path: str) -> Trace | None:
         trace = record.traces.get(path)
         if trace is None or not trace.holds(found):
             return None
         if artifacts and not all(on_disk(outcome, record.folders[2], found) for outcome in trace.outcomes):
             return None
-        return trace.outcomes
+        return trace
 
-    return outcomes
+    return holding
 
 
 def _remember(edges: Edges, compiled: Compiled, after: Lock, lock: bytes) -> None:
@@ -173,13 +175,12 @@ def _remember(edges: Edges, compiled: Compiled, after: Lock, lock: bytes) -> Non
     read = {path: edges.files.read(path) for path in settings}
     same = {path: None if data is None else fingerprint(data) for path, data in read.items()}
     known = old.traces if old is not None and old.settings == same else {}
-    fresh = {path: trace_of(outcomes) for path, outcomes in compiled.whole.items()}
+    fresh = {path: trace_of(outcomes, compiled.identities) for path, outcomes in compiled.whole.items()}
     traces = {path: trace for path, trace in {**known, **fresh}.items() if path in compiled.manifests}
     outcomes = {outcome.key: outcome.entry for trace in traces.values() for outcome in trace.outcomes}
     record = Record(
         settings=same,
         folders=(config.prefixes, config.templates, config.build),
-        identities={**(old.identities if known and old else {}), **compiled.identities},
         lock=fingerprint(lock) if outcomes == after.entries else None,
         traces=traces,
     )

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from cacheunit_build.model import Config, Outcome, TargetIdentity
     from cacheunit_build.ports import Edges, Files, Key, Progress
     from cacheunit_build.target import Target
+    from cacheunit_build.trace import Trace
 
-    Reuse = Callable[[str], tuple[Outcome, ...] | None]
+    Reuse = Callable[[str], Trace | None]
 
 _MANIFEST = ".yaml"
 
@@ -77,7 +78,7 @@ def compile_project(
         edges: the outside world.
         selection: which artifacts.
         progress: called with the number of manifests done and of all.
-        reuse: path of a manifest -> its outcomes, where they are known and nothing has changed.
+        reuse: path of a manifest -> its trace, where it is known and nothing has changed.
         jobs: how many threads compile; the result does not depend on it.
 
     Raises:
@@ -153,14 +154,17 @@ class _Run:
         self._selection = selection
         self._compiler = PrefixCompiler(edges, config, targets, selection)
         self._found: list[CompiledPrefix] = []
+        self._known: dict[str, TargetIdentity] = {}
 
     def compile_all(
         self, manifests: list[tuple[str, str]], reuse: Reuse | None, progress: Progress | None, jobs: int
     ) -> None:
         """Reuses what is known, and compiles the rest."""
-        known = {path: outcomes for _, path in manifests if (outcomes := reuse(path) if reuse else None) is not None}
+        known = {path: trace for _, path in manifests if (trace := reuse(path) if reuse else None) is not None}
         work = [(name, path) for name, path in manifests if path not in known]
-        self._found += (self._reused(path, outcomes) for path, outcomes in known.items())
+        for path, trace in known.items():
+            self._known |= trace.identities
+            self._found.append(self._reused(path, trace.outcomes))
         with ThreadPoolExecutor(max_workers=max(1, min(jobs, len(work)))) as pool:
             run = pool.map if jobs > 1 and len(work) > 1 else map
             for done, one in enumerate(run(lambda manifest: self._compiler.compile(*manifest), work)):
@@ -179,13 +183,10 @@ class _Run:
         faults = [fault for one in found for fault in one.faults]
         if not faults:
             faults += self._unmet(outcomes, [name for one in found for name in one.names])
-        record = self._edges.memory.recall()
-        used = {outcome.target for outcome in outcomes} - self._compiler.ready.keys()
-        known = {name: record.identities[name] for name in used} if record is not None else {}
         return Compiled(
             config=self._config,
             targets=self._compiler.ready,
-            identities=known | {name: ready.identity for name, ready in self._compiler.ready.items()},
+            identities=self._known | {name: ready.identity for name, ready in self._compiler.ready.items()},
             artifacts=tuple(sorted(outcomes, key=lambda outcome: outcome.key)),
             manifests=manifests,
             whole={one.path: one.outcomes for one in found if one.whole},

@@ -107,6 +107,9 @@ class Encoder(Protocol):
 class Memory(Protocol):
     """What is remembered of the last whole build. It may be lost at any time, and then nothing is remembered."""
 
+    def begin(self) -> None:
+        """A build begins to read: what changes from now on may differ from what it sees."""
+
     def recall(self) -> Record | None:
         """The last record, if the software and the vocabularies are still those that made it."""
 

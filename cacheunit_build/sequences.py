@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
     """How many items both start with; found by halving, since whole slices compare fast."""
+    if type(left) is not type(right):
+        left, right = list(left), list(right)
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high

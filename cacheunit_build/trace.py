@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """One manifest: path -> fingerprint of every file that was looked for (None: absent), and what they gave."""
+    """One manifest: path -> fingerprint of every file that was looked for (None: absent), and what they gave.
+
+    `identities` are those of its targets as they were then.
+    """
 
     inputs: Mapping[str, str | None]
     outcomes: tuple[Outcome, ...]
+    identities: Mapping[str, TargetIdentity]
 
     def holds(self, found: Callable[[str], str | None]) -> bool:
         """Whether every file is as it was; `found` gives the fingerprint that a file has now."""
@@ -30,11 +34,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One whole build: settings files, folders (manifests, templates, artifacts), targets, the lock's fingerprint."""
+    """One whole build: settings files, folders (manifests, templates, artifacts), the lock's fingerprint, traces."""
 
     settings: Mapping[str, str | None]
     folders: tuple[str, str, str]
-    identities: Mapping[str, TargetIdentity]
     lock: str | None
     traces: Mapping[str, Trace]
 
@@ -48,10 +51,14 @@ class Record:
         return [outcome for trace in self.traces.values() for outcome in trace.outcomes]
 
 
-def trace_of(outcomes: Iterable[Outcome]) -> Trace:
-    """The trace of the outcomes of one manifest."""
+def trace_of(outcomes: Iterable[Outcome], identities: Mapping[str, TargetIdentity]) -> Trace:
+    """The trace of the outcomes of one manifest, made with targets of these identities."""
     kept = tuple(Outcome.of(outcome) for outcome in outcomes)
-    return Trace(inputs={look.path: look.found for outcome in kept for look in outcome.lookups}, outcomes=kept)
+    return Trace(
+        inputs={look.path: look.found for outcome in kept for look in outcome.lookups},
+        outcomes=kept,
+        identities={outcome.target: identities[outcome.target] for outcome in kept},
+    )
 
 
 def record_data(record: Record) -> dict[str, Any]:
@@ -59,7 +66,6 @@ def record_data(record: Record) -> dict[str, Any]:
     return {
         "settings": dict(record.settings),
         "folders": list(record.folders),
-        "identities": {name: [identity.profile, identity.tokenizer] for name, identity in record.identities.items()},
         "lock": record.lock,
         "traces": {path: _trace_data(trace) for path, trace in record.traces.items()},
     }
@@ -68,6 +74,7 @@ def record_data(record: Record) -> dict[str, Any]:
 def _trace_data(trace: Trace) -> dict[str, Any]:
     return {
         "inputs": dict(trace.inputs),
+        "identities": {name: [identity.profile, identity.tokenizer] for name, identity in trace.identities.items()},
         "outcomes": [
             {
                 "key": list(outcome.key),
@@ -86,12 +93,8 @@ def parse_record(data: Any) -> Record | None:  # noqa: ANN401
     try:
         prefixes, templates, build = data["folders"]
         return Record(
-            settings=data["settings"],
+            settings=dict(data["settings"].items()),
             folders=(prefixes, templates, build),
-            identities={
-                name: TargetIdentity(profile=profile, tokenizer=tokenizer)
-                for name, (profile, tokenizer) in data["identities"].items()
-            },
             lock=data["lock"],
             traces={path: _parse_trace(trace) for path, trace in data["traces"].items()},
         )
@@ -112,4 +115,8 @@ def _parse_trace(data: Mapping[str, Any]) -> Trace:
         )
         for outcome in data["outcomes"]
     )
-    return Trace(inputs=inputs, outcomes=outcomes)
+    identities = {
+        name: TargetIdentity(profile=profile, tokenizer=tokenizer)
+        for name, (profile, tokenizer) in data["identities"].items()
+    }
+    return Trace(inputs=dict(inputs.items()), outcomes=outcomes, identities=identities)

@@ -27,6 +27,7 @@ def lean_build(folder: Path) -> Built | None:
     Where files had to be read to be sure of that, the next run need not.
     """
     files, memory = open_project(find_root(folder))
+    memory.begin()
     try:
         built = quick_build(files, memory)
     except CacheunitError:

@@ -11,6 +11,7 @@ import click
 from cacheunit_build.commands.session import INTERRUPTED, Session, put, say_faults, with_session
 from cacheunit_build.edges.files import CACHE, find_root
 from cacheunit_build.errors import CacheunitError, Fault
+from cacheunit_build.ports import LOCK
 from cacheunit_build.quick import quick_build
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ class WatchBuilds:
         own = (f"{build}/", f"{CACHE}/")
         return Watched(
             folders=frozenset((prefixes, templates)),
-            files=frozenset(path for path in self._asked if not path.startswith(own)),
-            ignored=frozenset((build.partition("/")[0], CACHE)),
+            files=frozenset(path for path in self._asked if not path.startswith(own) and path != LOCK),
+            ignored=frozenset((build, CACHE, LOCK)),
         )
 
     def build(self) -> Built:
@@ -122,7 +123,6 @@ def watch(session: Session, *, poll: bool, jobs: int | None) -> int:
         say_faults,
         jobs or os.cpu_count() or 1,
     )
-    builds.build()
     watcher = Watcher(builds.root, builds.watched, session.say, poll=poll)
     try:
         for _ in watcher.batches():

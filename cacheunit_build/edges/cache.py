@@ -28,17 +28,32 @@ _FINE = 100_000_000
 class BuildMemory:
     """The record of the last build in one file, headed by the hash of what follows.
 
+    A stat stands in for a file only if the file last changed before the build that recorded it began: by the clock of
+    the file system, which is read off a file that is touched.
+
     Args:
         folder: the cache folder, which need not exist.
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._path = folder / "record.json"
+        self._begun = 0
+        self._digest = ""
+
+    def begin(self) -> None:
+        """A build begins to read."""
+        clock = self._folder / "clock"
+        with contextlib.suppress(OSError):
+            clock.open("ab").close()
+            os.utime(clock)
+            stat = stat_of(clock)
+            self._begun = 0 if stat is None else stat[3]
 
     def recall(self) -> Record | None:
         """The last record, if package, interpreter, libraries and vocabularies are as they were."""
         loaded = self._loaded
-        if loaded.get("software") != self._software:
+        if not loaded or loaded["software"] != self._software:
             return None
         if any(stat_of(path) != stat for path, stat in loaded["vocabularies"].items()):
             return None
@@ -50,48 +65,60 @@ class BuildMemory:
 
     def stats(self) -> Mapping[str, tuple[str, Stat]]:
         """Path -> fingerprint and stat of the files that the last build saw."""
-        return self._loaded.get("stats", {}) if self._loaded else {}
+        found: Mapping[str, tuple[str, Stat]] = self._loaded.get("stats", {})
+        return found
 
     def trusted_before(self) -> int:
-        """Files that changed at this time (nanoseconds) or later are to be read, whatever their stat."""
-        status = stat_of(self._path)
-        if status is None:
-            return 0
-        return status[3] - (_FINE if status[3] % 1_000_000_000 else _COARSE)
+        """Nanoseconds: a file that changed then or later is to be read, whatever its stat."""
+        begun: int = max(self._loaded.get("begun", 0), self._refreshed())
+        return begun - (_FINE if begun % 1_000_000_000 else _COARSE)
 
     def keep(self, record: Record, vocabularies: Collection[str], seen: Mapping[str, tuple[str, Stat]]) -> None:
         """Writes the record, if it says anything new. Failing to is no fault."""
-        known = self._loaded.get("vocabularies", {}) if self.recall() is not None else {}
+        known = self._loaded["vocabularies"] if self.recall() is not None else {}
         value = {
             "software": self._software,
             "vocabularies": known | {path: stat_of(path) for path in sorted(vocabularies)},
             "record": record_data(record),
             "stats": {path: [fingerprint, stat] for path, (fingerprint, stat) in sorted(seen.items())},
         }
-        if value == self._loaded:
+        if {**value, "begun": 0} == {**self._loaded, "begun": 0}:
+            self.refresh()
             return
-        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-        temporary = self._path.with_name(f"record.{os.getpid()}.tmp")
+        body = json.dumps({**value, "begun": self._begun}, ensure_ascii=False, separators=(",", ":")).encode()
+        self._write(self._path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+    def refresh(self) -> None:
+        """All is as recorded, as was seen since `begin`: files that had to be read need not be the next time."""
+        self._write(self._folder / "seen.json", json.dumps([self._digest, self._begun]).encode())
+
+    def _refreshed(self) -> int:
+        """When the present record was last seen to hold."""
         try:
-            temporary.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-            temporary.replace(self._path)
+            digest, begun = json.loads((self._folder / "seen.json").read_bytes())
+        except (OSError, ValueError, TypeError):
+            return 0
+        return begun if digest == self._digest and isinstance(begun, int) else 0
+
+    def _write(self, path: Path, data: bytes) -> None:
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
-    def refresh(self) -> None:
-        """Says that all is as recorded, as of now: files that were read to be sure need not be the next time."""
-        with contextlib.suppress(OSError):
-            os.utime(self._path)
-
     @cached_property
     def _loaded(self) -> Any:  # noqa: ANN401
-        """What the file says; nothing where its hash does not fit."""
+        """What the file says; nothing where its hash or its shape does not fit."""
         try:
             digest, _, body = self._path.read_bytes().partition(b"\n")
-            return json.loads(body) if hashlib.sha256(body).hexdigest().encode() == digest else {}
+            self._digest = digest.decode()
+            value = json.loads(body) if hashlib.sha256(body).hexdigest() == self._digest else {}
         except (OSError, ValueError):
             return {}
+        return value if _well_formed(value) else {}
 
     @cached_property
     def _record(self) -> Record | None:
@@ -104,3 +131,22 @@ class BuildMemory:
         own = [stat_of(path) for path in sorted(package.rglob("*")) if path.suffix in {".py", ".toml"}]
         libraries = [stat_of(spec.origin) for name in _SOFTWARE if (spec := find_spec(name)) and spec.origin]
         return [sys.version, own, libraries]
+
+
+def _well_formed(value: Any) -> bool:  # noqa: ANN401
+    """Whether a loaded record has the shape that this version writes."""
+    if not isinstance(value, dict) or not isinstance(value.get("begun"), int) or "software" not in value:
+        return False
+    stats, vocabularies = value.get("stats"), value.get("vocabularies")
+    if not isinstance(stats, dict) or not isinstance(vocabularies, dict):
+        return False
+    return all(map(_is_known, stats.values()))
+
+
+def _is_known(known: object) -> bool:
+    """Whether it is a fingerprint and a stat."""
+    match known:
+        case [str(), [int(), int(), int(), int(), int()]]:
+            return True
+        case _:
+            return False

@@ -51,6 +51,7 @@ class ProjectFiles:
         self._trusted_before = trusted_before
         self._seen: dict[str, Known] = {}
         self.reread = 0
+        self._straight: dict[str, bool] = {}
         self.asked: set[str] = set()
 
     def read(self, path: str) -> bytes | None:
@@ -89,6 +90,8 @@ class ProjectFiles:
     def known_fingerprint(self, path: str) -> str | None:
         """The same; a file is taken for unread while its stat is that on record, and surely older than the record."""
         self.asked.add(path)
+        if self._may_lead_out(path):
+            return self.fingerprint(path)
         stat = stat_of(os.path.join(self.root, path))  # noqa: PTH118 - a path is slow to make
         if stat is None:
             return None
@@ -98,6 +101,14 @@ class ProjectFiles:
             return known[0]
         self.reread += 1
         return self.fingerprint(path)
+
+    def _may_lead_out(self, path: str) -> bool:
+        """Whether the file or a folder above it is a link; folders are asked once."""
+        folder = os.path.dirname(path)  # noqa: PTH120
+        if folder not in self._straight:
+            whole = os.path.join(self.root, folder)  # noqa: PTH118
+            self._straight[folder] = os.path.realpath(whole) == whole.rstrip("/")
+        return not self._straight[folder] or os.path.islink(os.path.join(self.root, path))  # noqa: PTH114, PTH118
 
     def seen(self) -> dict[str, Known]:
         """Path -> fingerprint and stat of every file that was read or written, as it was then."""

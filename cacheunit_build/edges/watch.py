@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
+from cacheunit_build.edges.files import CACHE
 from cacheunit_build.edges.stat import Stat, stat_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
@@ -30,9 +31,12 @@ SETTLE = 0.05
 LONGEST_BURST = 1.0
 RESCAN = 5.0
 POLL = 0.5
+PROBE = "probe"
+PROBE_SECONDS = 2.0
 
+_MOST_LINKS = 40
 _MEANT = frozenset({"created", "modified", "moved", "deleted", "closed"})
-_DROPPINGS = ("~", ".swp", ".swo", ".swx", ".tmp", "4913", "#")
+_DROPPINGS = ("~", ".swp", ".swo", ".swx", ".tmp", ".bak", "4913", "#")
 _LIMITS = {
     errno.ENOSPC: "the system's limit of watches is reached (fs.inotify.max_user_watches)",
     errno.EMFILE: "the system's limit of watching processes is reached (fs.inotify.max_user_instances)",
@@ -64,6 +68,7 @@ class Watcher:
         self._say = say
         self._last_event = 0.0
         self._pending = threading.Event()
+        self._probed = threading.Event()
         self._stopped = threading.Event()
         self._observer: BaseObserver | None = None
         self._schedule: dict[Path, tuple[int, ObservedWatch]] = {}
@@ -71,27 +76,58 @@ class Watcher:
         self._poll = poll
 
     def batches(self) -> Iterator[None]:
-        """Yields after each batch of changes has settled; ends when `stop` is called."""
+        """Yields at once, for a first build, then after each batch of changes; ends when `stop` is called."""
         self._start()
-        seen = self._scan()
+        now = self._scan()
         try:
             while not self._stopped.is_set():
-                by_event = self._wait()
-                if self._stopped.is_set():
-                    return
-                now = self._scan()
-                if not by_event and now == seen:
-                    continue
-                if not by_event and not self._poll:
-                    self._fall_back("changes come without events")
-                self._follow()
                 yield
                 self._follow()
                 seen = self._scan()
-                if seen != now:  # changed while it was built, perhaps in a folder that was not yet watched
+                if seen != now:  # changed while it was built, or looked for the first time: content tells
                     self._pending.set()
+                now = self._next(seen)
+                self._follow()
         finally:
             self._end()
+
+    def _next(self, seen: Mapping[str, Stat | None]) -> dict[str, Stat | None]:
+        """Waits until something is not as `seen`; gives what is."""
+        while True:
+            by_event = self._wait()
+            now = self._scan()
+            if self._stopped.is_set() or by_event:
+                return now
+            if now != seen:
+                if not self._poll and not self._events_arrive():
+                    self._fall_back("changes come without events")
+                return self._settled(now)
+
+    def _settled(self, now: dict[str, Stat | None]) -> dict[str, Stat | None]:
+        """Looks until two looks agree, so that what is half written is not built."""
+        deadline = time.monotonic() + LONGEST_BURST
+        while not self._stopped.wait(SETTLE) and time.monotonic() < deadline:
+            before, now = now, self._scan()
+            if now == before:
+                break
+        return now
+
+    def _events_arrive(self) -> bool:
+        """Whether the event of a file of our own arrives."""
+        if self._observer is None:
+            return False
+        folder = self._root / CACHE
+        self._probed.clear()
+        try:
+            folder.mkdir(exist_ok=True)
+            watch = self._observer.schedule(_Handler(self), str(folder))
+            (folder / PROBE).write_bytes(b"")
+            arrived = self._probed.wait(PROBE_SECONDS)
+            (folder / PROBE).unlink(missing_ok=True)
+            self._observer.unschedule(watch)
+        except OSError:
+            return False
+        return arrived
 
     def stop(self) -> None:
         """Ends the watching, from any thread."""
@@ -106,8 +142,10 @@ class Watcher:
                 self._follow()
             except OSError as error:
                 self._fall_back(_LIMITS.get(error.errno or 0, str(error)))
-                return
-        self._say("looking for changes every half second" if self._poll else "watching for changes")
+            if not self._poll:
+                self._say("watching for changes")
+            return
+        self._say("looking for changes every half second")
 
     def _follow(self) -> None:
         """Schedules the folders that are wanted and there; one that was removed and made anew is scheduled anew."""
@@ -136,11 +174,8 @@ class Watcher:
         for folder in wanted.folders:
             found |= {Path(parent) for parent, _, _ in os.walk(self._root / folder)}
         for file in wanted.files:
-            parents = (self._root / file).parents
-            found.add(next(parent for parent in parents if parent.is_dir()))
-            link = (self._root / file).resolve()
-            if link.is_file():
-                found.add(link.parent)
+            found |= {parent for parent in (self._root / file).parents if parent.is_relative_to(self._root)}
+            found |= _link_folders(self._root / file)
         stats = {folder: stat_of(folder) for folder in found}
         return {folder: stat[1] for folder, stat in stats.items() if stat is not None}
 
@@ -160,7 +195,9 @@ class Watcher:
         """Takes an event, if it may mean anything."""
         if event.event_type not in _MEANT or (event.is_directory and event.event_type == "modified"):
             return
-        paths = (os.fsdecode(path) for path in (event.src_path, event.dest_path) if path)
+        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
+        if any(path.endswith(f"{CACHE}/{PROBE}") for path in paths):
+            self._probed.set()
         if any(map(self._relevant, paths)):
             self._last_event = time.monotonic()
             self._pending.set()
@@ -171,10 +208,11 @@ class Watcher:
             relative = Path(path).relative_to(self._root)
         except ValueError:
             return True
-        if relative.as_posix() in self._at_present.files:
+        name = relative.as_posix()
+        if name in self._at_present.files:
             return True
-        first = relative.parts[0] if relative.parts else ""
-        return first not in self._at_present.ignored and not _dropping(relative.name)
+        ignored = any(name == folder or name.startswith(f"{folder}/") for folder in self._at_present.ignored)
+        return not ignored and not _dropping(relative.name)
 
     def _scan(self) -> dict[str, Stat | None]:
         """The stat of every file that is watched."""
@@ -211,6 +249,17 @@ class _Handler(FileSystemEventHandler):
 
     def dispatch(self, event: FileSystemEvent) -> None:
         self._watcher.notice(event)
+
+
+def _link_folders(path: Path) -> set[Path]:
+    """The folders of every link that a file is reached by, and of the file in the end."""
+    found: set[Path] = set()
+    for _ in range(_MOST_LINKS):
+        if not path.is_symlink():
+            break
+        path = path.parent / path.readlink()
+        found.add(path.parent.resolve())
+    return found
 
 
 def _dropping(name: str) -> bool:
