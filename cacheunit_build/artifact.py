@@ -152,6 +152,11 @@ class _Maker:
         if tokenizer.margin:
             stem = self._framed(padding, "")
             return Static(stem=stem, ids=tokenizer.encode(stem), soft=0)
+        if self._target.frame.plain:  # what stands in front of the user's words is known, and need not be found out
+            stem = self._framed(padding, "")
+            ids = tokenizer.encode(stem)
+            if ids and ids[-1] in tokenizer.controls:
+                return Static(stem=stem, ids=ids, soft=0)
         return static_tokens(lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.controls)
 
     def _framed(self, padding: str, user: str) -> str:

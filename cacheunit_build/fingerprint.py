@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def fingerprint(data: bytes) -> str:
 
 def fingerprint_ids(ids: Sequence[int]) -> str:
     """The fingerprint of token ids, each written as four bytes, least significant first."""
-    return fingerprint(b"".join(token.to_bytes(4, "little") for token in ids))
+    return fingerprint(struct.pack(f"<{len(ids)}I", *ids))
 
 
 def fingerprint_json(value: object) -> str:

@@ -17,6 +17,8 @@ from cacheunit_build.schema import Strict, validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from cacheunit_build.document import Document
+
 VERSION = 1
 """The version of the lock's format that this code reads and writes."""
 
@@ -63,7 +65,7 @@ def parse_lock(data: bytes, path: str) -> Lock:
         line = data.decode("utf-8", "replace").count("\n", 0, marker.start()) + 1
         raise LockUnknownError(*fail("the lock has merge-conflict markers", path=path, line=line, hint=hint).faults)
     try:
-        document = read_json(data, path)
+        document = read_json(data, path, lines=False)
         version = document.value.get("version") if isinstance(document.value, dict) else None
         if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
             message = f"the lock has version {version}; this cacheunit reads version {VERSION}"
@@ -75,7 +77,7 @@ def parse_lock(data: bytes, path: str) -> Lock:
             )
         else:
             newer = None
-            read = validate(_Lock, document)
+            read = _validated(document, data)
     except CacheunitError as error:
         message = f"the lock is broken: {error.faults[0].message}"
         broken = fail(message, path=path, line=error.faults[0].line, hint=hint)
@@ -90,6 +92,14 @@ def parse_lock(data: bytes, path: str) -> Lock:
             for target, entry in by_target.items()
         },
     )
+
+
+def _validated(document: Document, data: bytes) -> _Lock:
+    """The lock as its schema has it; lines are looked for only where something is wrong."""
+    try:
+        return validate(_Lock, document)
+    except CacheunitError:
+        return validate(_Lock, read_json(data, document.path))
 
 
 def write_lock(lock: Lock) -> bytes:

@@ -54,15 +54,18 @@ class _Commit:
         self._root = root
         self._staged: dict[str, Path] = {}
         self._made: list[Path] = []
+        self._ready: set[Path] = set()
         self._before: list[tuple[Path, bytes | None]] = []
 
     def stage(self, path: str, data: bytes, *, synced: bool = False) -> None:
         """The bytes beside their place, whole, under a name that no one reads."""
         self.path = path
         goal = self._root / path
-        self._make_folders(goal.parent)
-        if not goal.parent.resolve().is_relative_to(self._root):
-            raise fail(f'"{path}" would be written outside of the project, through a link')
+        if goal.parent not in self._ready:
+            self._make_folders(goal.parent)
+            if not goal.parent.resolve().is_relative_to(self._root):
+                raise fail(f'"{path}" would be written outside of the project, through a link')
+            self._ready.add(goal.parent)
         if goal.is_dir():
             raise IsADirectoryError(21, "is a folder", str(goal))
         temporary = goal.with_name(f".{goal.name}.{os.getpid()}{STAGED}")

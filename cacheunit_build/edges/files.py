@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from cacheunit_build.edges.commit import commit, sweep
-from cacheunit_build.edges.stat import stat_of
+from cacheunit_build.edges.stat import stat_of, stat_unless_link
 from cacheunit_build.errors import fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.ports import LOCK
@@ -52,6 +52,7 @@ class ProjectFiles:
         self._seen: dict[str, Known] = {}
         self.reread = 0
         self._straight: dict[str, bool] = {}
+        self._prefix = f"{self.root}/" if str(self.root) != "/" else "/"
         self.asked: set[str] = set()
 
     def read(self, path: str) -> bytes | None:
@@ -66,12 +67,14 @@ class ProjectFiles:
         return self._read[path]
 
     def _read_now(self, path: str) -> bytes | None:
+        whole = f"{self._prefix}{path}"
         try:
-            real = (self.root / path).resolve()
-            if not real.is_relative_to(self.root):
+            stat = stat_unless_link(whole) if self._is_straight(path) else None
+            if stat is None and not Path(whole).resolve().is_relative_to(self.root):
                 raise fail(f'"{path}" leads out of the project by a link', hint="copy the file into the project")
-            stat = stat_of(real)
-            data = real.read_bytes()
+            stat = stat or stat_of(whole)
+            with open(whole, "rb", buffering=0) as handle:  # noqa: PTH123 - a path is slow to make
+                data = handle.read()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except RuntimeError:
@@ -90,25 +93,22 @@ class ProjectFiles:
     def known_fingerprint(self, path: str) -> str | None:
         """The same; a file is taken for unread while its stat is that on record, and surely older than the record."""
         self.asked.add(path)
-        if self._may_lead_out(path):
-            return self.fingerprint(path)
-        stat = stat_of(os.path.join(self.root, path))  # noqa: PTH118 - a path is slow to make
-        if stat is None:
-            return None
         known = self._known.get(path)
-        if known is not None and known[1] == stat and max(stat[3:]) < self._trusted_before:
-            self._seen[path] = known
-            return known[0]
+        if known is not None and self._is_straight(path):
+            stat = stat_unless_link(f"{self._prefix}{path}")
+            if stat == known[1] and max(stat[3], stat[4]) < self._trusted_before:
+                self._seen[path] = known
+                return known[0]
         self.reread += 1
         return self.fingerprint(path)
 
-    def _may_lead_out(self, path: str) -> bool:
-        """Whether the file or a folder above it is a link; folders are asked once."""
-        folder = os.path.dirname(path)  # noqa: PTH120
+    def _is_straight(self, path: str) -> bool:
+        """Whether no folder above the file is a link; each folder is asked once."""
+        folder = path.rpartition("/")[0]
         if folder not in self._straight:
-            whole = os.path.join(self.root, folder)  # noqa: PTH118
-            self._straight[folder] = os.path.realpath(whole) == whole.rstrip("/")
-        return not self._straight[folder] or os.path.islink(os.path.join(self.root, path))  # noqa: PTH114, PTH118
+            whole = f"{self._prefix}{folder}".rstrip("/")
+            self._straight[folder] = os.path.realpath(whole) == whole
+        return self._straight[folder]
 
     def seen(self) -> dict[str, Known]:
         """Path -> fingerprint and stat of every file that was read or written, as it was then."""
@@ -125,7 +125,7 @@ class ProjectFiles:
             CacheunitError: a folder is a link, and so would be read twice or from elsewhere.
         """
         found: list[str] = []
-        for parent, folders, files in os.walk(self.root / folder):
+        for parent, folders, files in os.walk(f"{self._prefix}{folder}"):
             folders[:] = [name for name in folders if not name.startswith(".")]
             for name in folders:
                 if os.path.islink(os.path.join(parent, name)):  # noqa: PTH114, PTH118 - os.walk gives text
@@ -134,7 +134,8 @@ class ProjectFiles:
         return sorted(found)
 
     def _relative(self, parent: str, name: str) -> str:
-        return unicodedata.normalize("NFC", (Path(parent) / name).relative_to(self.root).as_posix())
+        path = f"{parent}/{name}".removeprefix(self._prefix).replace(os.sep, "/")
+        return path if path.isascii() else unicodedata.normalize("NFC", path)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:

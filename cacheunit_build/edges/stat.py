@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+from stat import S_ISLNK
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Stat = list[int]
+
+
+def stat_unless_link(path: str) -> Stat | None:
+    """The same for what is no link; None for a link, and where nothing is."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if S_ISLNK(status.st_mode):
+        return None
+    return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def stat_of(path: str | Path) -> Stat | None:

@@ -18,8 +18,9 @@ SHORT = 400
 """A text of no more characters is encoded whole each time."""
 
 # A line end and a visible character: no piece of any pattern used here reaches over it, and none before it depends on
-# what follows that character. ("/" is left out: o200k_base takes it along with a line end.) Looked for from behind.
-_CUT = re.compile(r"[!-.0-~](?=\n)")
+# what follows that character. ("/" is left out: o200k_base takes it along with a line end; "[" is, so that a padding's
+# label is no cut, and the text before it is the one that was remembered.) Looked for from behind.
+_CUT = re.compile(r"[!-.0-Z\\-~](?=\n)")
 
 
 class Engine(Protocol):

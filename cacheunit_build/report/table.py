@@ -26,6 +26,8 @@ def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
 
 def _width(text: str) -> int:
     """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
     return sum(
         0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
         for character in text
