@@ -51,6 +51,8 @@ USERS = (
 )
 """What users may say next: letters, a digit, white space, punctuation, CJK, an emoji, marks, a long text."""
 
+FILLERS = (" .", ".", " -", "-", "\n.", "\n\n.", " x", "x", "\u200b", "\n")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
@@ -249,6 +251,14 @@ def expected(plain: int, model: Model) -> tuple[str, int]:
     return ("pad", plain + model.unit - past) if pays else ("unpaid", plain)
 
 
+def reaches(source: str, tools: list[Json], goal: int, reference: Reference) -> bool:
+    """Whether some filler, repeated, gives exactly `goal` tokens: the claim that none does is to be refuted."""
+    plain = reference.static([{"role": "system", "content": source}], tools).tokens
+    paddings = (filler * repeats for repeats in range(1, goal - plain + 2) for filler in FILLERS)
+    tried = ([{"role": "system", "content": source + padding}] for padding in paddings)
+    return any(reference.static(messages, tools).tokens == goal for messages in tried)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
     """What a build left of one prefix for one target, and the sources it is to say."""
@@ -280,6 +290,8 @@ def judge(artifact: Artifact, reference: Reference) -> Verdict:
     plain = reference.static([{"role": "system", "content": artifact.source}], tools)
     final = reference.static(fragment["messages"], tools)
     plan, goal = expected(plain.tokens, reference.model)
+    if artifact.plan == "unreachable" and not reaches(artifact.source, tools, goal, reference):
+        plan, goal = artifact.plan, plain.tokens
     added = final.tokens - plain.tokens
     ids = fingerprint(b"".join(token.to_bytes(4, "little") for token in final.ids))
     checks = {
@@ -480,6 +492,7 @@ def row(verdicts: Sequence[Verdict]) -> Json:
         "equal": sum(verdict.equal for verdict in verdicts),
         "aligned": sum(verdict.aligned for verdict in verdicts),
         "not padded: unpaid": sum(verdict.plan == "unpaid" for verdict in verdicts),
+        "not padded: unreachable": sum(verdict.plan == "unreachable" for verdict in verdicts),
         "soft tokens": f"{min(soft, default=0)} to {max(soft, default=0)}",
         "mean padding": sum(verdict.padding for verdict in verdicts) / (len(verdicts) or 1),
     }

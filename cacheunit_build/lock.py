@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from cacheunit_build.document import read_json
-from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.errors import CacheunitError, Fault
 from cacheunit_build.model import Drift, Entry, Lock, TargetIdentity, artifact_paths
 from cacheunit_build.schema import Strict, validate
 
@@ -52,38 +52,29 @@ class LockUnknownError(CacheunitError):
     """The lock says nothing that can be relied on: it is broken, or in the middle of a merge. `build` makes it anew."""
 
 
+class NewerLockError(CacheunitError):
+    """A newer version wrote the lock: it is neither read nor replaced."""
+
+
 def parse_lock(data: bytes, path: str) -> Lock:
     """The lock in `data`.
 
     Raises:
         LockUnknownError: it has conflict markers, or is no lock.
-        CacheunitError: a newer version than `VERSION` wrote it.
+        NewerLockError: a newer version than `VERSION` wrote it.
     """
-    hint = 'run "cacheunit build" to make it anew from the sources'
     marker = _MARKERS.search(data.decode("utf-8", "replace"))
     if marker is not None:
         line = data.decode("utf-8", "replace").count("\n", 0, marker.start()) + 1
-        raise LockUnknownError(*fail("the lock has merge-conflict markers", path=path, line=line, hint=hint).faults)
+        raise _unknown("the lock has merge-conflict markers", path, line)
     try:
         document = read_json(data, path, lines=False)
-        version = document.value.get("version") if isinstance(document.value, dict) else None
-        if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
-            message = f"the lock has version {version}; this cacheunit reads version {VERSION}"
-            newer = fail(
-                message,
-                path=path,
-                line=document.line(("version",)),
-                hint="use the cacheunit that wrote it, or a newer one",
-            )
-        else:
-            newer = None
-            read = _validated(document, data)
+        _refuse_newer(document, data)
+        read = _validated(document, data)
+    except NewerLockError:
+        raise
     except CacheunitError as error:
-        message = f"the lock is broken: {error.faults[0].message}"
-        broken = fail(message, path=path, line=error.faults[0].line, hint=hint)
-        raise LockUnknownError(*broken.faults) from None
-    if newer is not None:
-        raise newer
+        raise _unknown(f"the lock is broken: {error.faults[0].message}", path, error.faults[0].line) from None
     return Lock(
         targets={name: TargetIdentity(**identity.model_dump()) for name, identity in read.targets.items()},
         entries={
@@ -92,6 +83,20 @@ def parse_lock(data: bytes, path: str) -> Lock:
             for target, entry in by_target.items()
         },
     )
+
+
+def _unknown(message: str, path: str, line: int | None) -> LockUnknownError:
+    hint = 'run "cacheunit build" to make it anew from the sources'
+    return LockUnknownError(Fault(message=message, path=path, line=line, hint=hint))
+
+
+def _refuse_newer(document: Document, data: bytes) -> None:
+    version = document.value.get("version") if isinstance(document.value, dict) else None
+    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+        message = f"the lock has version {version}; this cacheunit reads version {VERSION}"
+        line = read_json(data, document.path).line(("version",))
+        hint = "use the cacheunit that wrote it, or a newer one"
+        raise NewerLockError(Fault(message=message, path=document.path, line=line, hint=hint))
 
 
 def _validated(document: Document, data: bytes) -> _Lock:
