@@ -19,14 +19,14 @@ from cacheunit_build.compose import (
 )
 from cacheunit_build.errors import CacheunitError, Fault, fail
 from cacheunit_build.fingerprint import compact_json, fingerprint, fingerprint_ids, fingerprint_json
-from cacheunit_build.model import Artifact, Entry, Lookup, Static, TargetIdentity
+from cacheunit_build.model import Artifact, Conversation, Entry, Lookup, Static, TargetIdentity
 from cacheunit_build.paths import normal_path
 from cacheunit_build.plan import Count, make_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.model import Conversation, Plan, Rendered, Tool, Variant
+    from cacheunit_build.model import Plan, Rendered, Tool, Variant
     from cacheunit_build.ports import Edges, Tokenizer
     from cacheunit_build.target import Target
 
@@ -194,11 +194,12 @@ class _Maker:
     def _place_of(self, token: str, read: Callable[[str], bytes | None]) -> tuple[str, int] | None:
         """The first source line that spells a token, comments and descriptions aside; templates and data first."""
         *others, manifest = [*self._rendered.lookups[1:], self._rendered.lookups[0]]
+        texts = {*self._manifest.data.values(), *self._manifest.tools}
         for lookup in (*others, manifest):
             data = (read(lookup.path) or b"").decode("utf-8", "replace")
             if lookup is manifest:
-                data = re.sub(r"^(description:|\s*#).*$", "", data, flags=re.MULTILINE)
-            else:
+                data = re.sub(r"^description:.*$", "", data, flags=re.MULTILINE)
+            elif lookup.path not in texts:
                 data = re.sub(r"\{#.*?#\}", lambda comment: "\n" * comment[0].count("\n"), data, flags=re.DOTALL)
             if token in data:
                 return lookup.path, data.count("\n", 0, data.index(token)) + 1
@@ -207,11 +208,22 @@ class _Maker:
     def plan(self, plain: Static) -> Plan:
         count = Count(tokens=plain.tokens, margin=self._ready.tokenizer.margin)
         plan = make_plan(count, self._target.cache, self._manifest.padding)
+        notes = [plan.reason, *self._notes()]
         if plan.goal is not None and not self._rendered.system:
-            return replace(
-                plan, action="unpadded", goal=None, reason=f"{plan.reason}; but there is no system text to pad"
-            )
-        return plan
+            plan = replace(plan, action="unpadded", goal=None)
+            notes.append("but there is no system text to pad")
+        return replace(plan, reason="; ".join(notes))
+
+    def _notes(self) -> Iterator[str]:
+        """What the count rests on, where that is not what a user would take for granted."""
+        frame = self._target.frame
+        if self._ready.tokenizer.margin:
+            return
+        if frame.plain and not frame.before and not frame.after and self._target.request != "text":
+            yield "the target has no frame: counted on the bare text"
+        bare = Conversation(system=self._rendered.system, tools=(), turns=self._rendered.turns, user="a")
+        if self._tools and self._ready.frame(bare) == self._framed("", "a"):
+            yield "the target's frame leaves the tools out"
 
     def padding(self, plan: Plan) -> tuple[Plan, str]:
         """The padding that the plan asks for; where none fits, a plan that was only meant well is given up."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _LETTERS = ("a", "e", "n", "s", "t", "y", "Z", "ed", "er", "ing", "ly", "tion", "able")
 _MARKS = (".", ",", ":", ")", "]", "-", "_", "/", "'s", '"', "=", "*", "`")
-_SPACES = (" ", "  ", "\t", "\n", "\n\n", "\r\n", " the", " .")
-_OTHERS = ("7", "42", "2024", "\u4e2d", "\u3042", "\u00e9", "\u0301", "\U0001f642", "\u200d")
+_SPACES = (" ", "  ", "\u00a0", "\u3000", "\t", "\n", "\n\n", "\r\n", " the", " .")
+_OTHERS = ("7", "42", "2024", "\u4e2d", "\u6211", "\u3042", "\u00e9", "\u0301", "\U0001f642", "\u200d")
 _LONG = "A longer message, of several sentences. It asks for two things at once, and gives 3 numbers.\n" * 8
 CONTINUATIONS = ("A short one.", *_LETTERS, *_MARKS, *_SPACES, *_OTHERS, _LONG)
 """What is tried as the user's words: letters, endings, marks, white space, digits, other scripts, whole texts."""

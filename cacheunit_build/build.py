@@ -158,7 +158,10 @@ def _reuse(
 
     def holding(path: str) -> Trace | None:
         trace = record.traces.get(path)
-        if trace is None or not trace.holds(found):
+        try:
+            if trace is None or not trace.holds(found):
+                return None
+        except CacheunitError:  # the whole story tells it, with its place
             return None
         if artifacts and not all(on_disk(outcome, record.folders[2], found) for outcome in trace.outcomes):
             return None

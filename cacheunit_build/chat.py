@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Never
 from jinja2 import TemplateError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.meta import find_undeclared_variables
 
 from cacheunit_build.document import decode, read_json
-from cacheunit_build.environment import StepBudget, template_places
+from cacheunit_build.environment import BoundedEnvironment, StepBudget, template_places
 from cacheunit_build.errors import fail
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from jinja2.parser import Parser
 
     from cacheunit_build.model import Conversation
+
+
+_SPECIAL = frozenset({"bos_token", "eos_token"})
 
 
 class _Generation(Extension):
@@ -52,6 +55,11 @@ def chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Calla
     environment = _environment(budget)
     values = {**tokens, **arguments}
     try:
+        parsed = environment.parse(source, name=path, filename=path)
+        lacking = sorted(name for name in find_undeclared_variables(parsed) - values.keys() if name in _SPECIAL)
+        if lacking:
+            hint = f'give it: arguments = {{{lacking[0]} = "…"}}, or name the tokenizer_config.json'
+            raise fail(f'the chat template prints "{lacking[0]}", which is not known', path=path, hint=hint)
         code = environment.compile(source, name=path, filename=path)
         template = environment.template_class.from_code(environment, code, environment.make_globals(None))
     except RecursionError:
@@ -78,8 +86,8 @@ def chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Calla
     return framed
 
 
-def _environment(budget: StepBudget) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
+def _environment(budget: StepBudget) -> BoundedEnvironment:
+    environment = BoundedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     del environment.filters["random"], environment.globals["lipsum"]

@@ -89,11 +89,16 @@ def read_json(data: bytes, path: str, *, lines: bool = True) -> Document:
         raise fail(error.args[0], path=path, line=_line_of_odd(text, error.args[1])) from None
     except (RecursionError, ValueError) as error:
         raise fail(f"not valid JSON: {error}", path=path) from None
-    if re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
+    try:
+        value = _map_text(value)
+        odd = re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
+    except RecursionError:
+        raise fail("not valid JSON: nested too deep", path=path) from None
+    if odd is not None:
         half = re.search(r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|\\u[dD][c-fC-F]", text)
         line = None if half is None else text.count("\n", 0, half.start()) + 1
         raise fail("half of a surrogate pair, which is no character", path=path, line=line)
-    return Document(path=path, value=_map_text(value), lines=dict(reversed([*_json_lines(text)])) if lines else {})
+    return Document(path=path, value=value, lines=dict(reversed([*_json_lines(text)])) if lines else {})
 
 
 class _OddJsonError(Exception):

@@ -98,7 +98,21 @@ class _Generator(CodeGenerator):
         self.write("))")
 
 
-class FrozenEnvironment(ImmutableSandboxedEnvironment):
+class BoundedEnvironment(ImmutableSandboxedEnvironment):
+    """The sandbox, in which no operator gives without bound."""
+
+    intercepted_binops = frozenset({"*", "**"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
+        """Refuses what would have no end."""
+        if operator == "**" and isinstance(right, int) and right > _MOST_EXPONENT:
+            raise SecurityError(f"a power above {_MOST_EXPONENT}")
+        if operator == "*" and _product_size(left, right) > MOST_CHARACTERS:
+            raise SecurityError(f"a product above {MOST_CHARACTERS} items")
+        return super().call_binop(context, operator, left, right)
+
+
+class FrozenEnvironment(BoundedEnvironment):
     """Loads every template anew through `find`, so that each include and import of each render is asked for.
 
     Args:
@@ -138,11 +152,7 @@ class FrozenEnvironment(ImmutableSandboxedEnvironment):
         return "".join(map(_printed, parts))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
-        """Refuses what would have no order, or no end."""
-        if operator == "**" and isinstance(right, int) and right > _MOST_EXPONENT:
-            raise SecurityError(f"a power above {_MOST_EXPONENT}")
-        if operator == "*" and _product_size(left, right) > MOST_CHARACTERS:
-            raise SecurityError(f"a product above {MOST_CHARACTERS} items")
+        """Refuses what would have no order; formats values as they are printed."""
         if operator == "%" and isinstance(left, str):
             right = _format_values(left, right)
         result = super().call_binop(context, operator, left, right)

@@ -7,6 +7,7 @@ of `enum`, `const`, `default` and `examples`, stay as they were written.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def parse_tools(document: Document) -> tuple[Tool, ...]:
     if not listed:
         faults.append(Fault(message="the file holds no tool", path=document.path))
     if faults:
-        raise CacheunitError(*faults)
+        raise CacheunitError(*sorted(faults, key=lambda fault: fault.line or 0))
     return tuple(tools)
 
 
@@ -70,7 +71,7 @@ class _ToolReader:
             self._fault("a description is text", "description")
         if not isinstance(raw.get("strict", False), bool):
             self._fault('"strict" is true or false', "strict")
-        for key in raw.keys() - _KNOWN:
+        for key in sorted(raw.keys() - _KNOWN):
             self._fault(f'unknown key "{key}" in a tool', key)
         schema = self._schema(raw)
         if self.faults:
@@ -98,16 +99,21 @@ class _ToolReader:
         kind = raw.get("type", self._kind)
         if kind not in (None, "function", "custom"):
             self._fault(f'a tool of type "{kind}" is run by the provider, and has no schema to compile', "type")
-        wanted = {"function": "parameters", "custom": "input_schema"}.get(kind or "")
+        wanted = {"function": "parameters", "custom": "input_schema"}.get(kind) if isinstance(kind, str) else None
         if wanted is not None and forms not in ([wanted], []):
             self._fault(f'mixes two forms: type "{kind}" and "{forms[0]}"', forms[0])
         schema = raw[forms[0]] if forms else {"properties": {}}
         if not isinstance(schema, dict):
             self._fault(f'"{forms[0]}" is a JSON Schema, a mapping', forms[0])
             return {}
-        for message, place in _schema_faults(schema):
-            self._fault(message, *forms, *place)
-        return {} if self.faults else dict(_ordered({"type": "object", **schema}))
+        try:
+            for message, place in _schema_faults(schema):
+                self._fault(message, *forms, *place)
+            plain = {} if self.faults else json.loads(json.dumps({"type": "object", **schema}))
+            return dict(_ordered(plain))
+        except RecursionError:
+            self._fault("the schema is nested too deep", *forms)
+            return {}
 
     def _fault(self, message: str, *keys: str | int) -> None:
         line = self._document.line((*self._keys, *keys))

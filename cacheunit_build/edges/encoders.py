@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import sys
@@ -33,7 +34,8 @@ def python_encoder(
     module.__file__ = path
     sys.modules[name] = module
     try:
-        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the user names this file to be run
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the user names this file to be run
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises is a fault of the file
         raise _failed(error, path, "cannot be loaded") from None
     encode = getattr(module, function, None)
@@ -47,7 +49,8 @@ def python_encoder(
     def framed(conversation: Conversation) -> str:
         messages, keywords = _call(conversation, takes_tools=takes_tools)
         try:
-            text = encode(messages, **keywords, **arguments)
+            with contextlib.redirect_stdout(sys.stderr):  # what it prints is talk, and no part of a report
+                text = encode(messages, **keywords, **arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the same
             raise _failed(error, path, f'"{function}" failed') from None
         if not isinstance(text, str):

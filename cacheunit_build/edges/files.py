@@ -94,6 +94,8 @@ class ProjectFiles:
         """The same; a file is taken for unread while its stat is that on record, and surely older than the record."""
         self.asked.add(path)
         known = self._known.get(path)
+        if known is None and not os.path.lexists(f"{self._prefix}{path}"):
+            return None
         if known is not None and self._is_straight(path):
             stat = stat_unless_link(f"{self._prefix}{path}")
             if stat == known[1] and max(stat[3], stat[4]) < self._trusted_before:

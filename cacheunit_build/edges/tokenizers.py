@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import threading
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +68,8 @@ class _HuggingFace:
 
     def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:  # noqa: ARG002 - the offsets are needed
         """Cut at the tokens' offsets; where a character has several tokens, the last one has it."""
-        ends = [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]
-        starts = [0, *(max(ends[: index + 1]) for index in range(len(ends)))]
+        ends = (end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets)
+        starts = [0, *accumulate(ends, max)]
         cuts = [*starts[:-1], len(text)]
         return [text[start:end].encode() for start, end in pairwise(cuts)]
 
@@ -159,8 +159,8 @@ def _load_file(spec: TokenizerSpec, data: bytes, path: str) -> Vocabulary:
 
 
 def _is_word(text: str) -> bool:
-    """Whether an added token is but letters or white space: some vocabularies add umlauts and runs of spaces."""
-    return text.isspace() or text.isalpha()
+    """Whether an added token is but one character, letters or white space: some vocabularies add umlauts and spaces."""
+    return len(text) == 1 or text.isspace() or text.isalpha()
 
 
 def _isolates(parsed: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is read
+import json
 import re
 from functools import cache
 from importlib import resources
@@ -89,6 +90,10 @@ class _Frame(Strict):
             raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
         if self.arguments and self.chat_template is None and self.encoder is None:
             raise ValueError('has "arguments", and no "chat_template" or "encoder" to take them')
+        try:
+            json.dumps(self.arguments, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f'has "arguments" that JSON cannot say: {error}') from None
         return self
 
 

