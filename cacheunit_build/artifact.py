@@ -208,6 +208,12 @@ class _Maker:
     def plan(self, plain: Static) -> Plan:
         count = Count(tokens=plain.tokens, margin=self._ready.tokenizer.margin)
         plan = make_plan(count, self._target.cache, self._manifest.padding)
+        if self._target.cache.marker == "prompt_cache_breakpoint" and not self._rendered.system + "".join(
+            turn.text for turn in self._rendered.turns
+        ):
+            plan = replace(
+                plan, action="unmarkable", reason="tools alone cannot be marked: they are cached with what follows"
+            )
         notes = [plan.reason, *self._notes()]
         if plan.goal is not None and not self._rendered.system:
             plan = replace(plan, action="unpadded", goal=None)
@@ -221,9 +227,15 @@ class _Maker:
             return
         if frame.plain and not frame.before and not frame.after and self._target.request != "text":
             yield "the target has no frame: counted on the bare text"
-        bare = Conversation(system=self._rendered.system, tools=(), turns=self._rendered.turns, user="a")
-        if self._tools and self._ready.frame(bare) == self._framed("", "a"):
+        if self._tools and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
+
+    def _leaves_tools_out(self) -> bool:
+        bare = Conversation(system=self._rendered.system, tools=(), turns=self._rendered.turns, user="a")
+        try:
+            return self._ready.frame(bare) == self._framed("", "a")
+        except CacheunitError:  # it cannot do without them
+            return False
 
     def padding(self, plan: Plan) -> tuple[Plan, str]:
         """The padding that the plan asks for; where none fits, a plan that was only meant well is given up."""

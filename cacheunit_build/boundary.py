@@ -51,11 +51,11 @@ def static_tokens(
 def _last_run(stem: str) -> int:
     """Where the last run of letters, or of punctuation and symbols, begins, a space in front included.
 
-    Digits in threes are no run that could go on: the next digit begins a group of its own. Neither is white space: all
-    of its kinds are tried.
+    Digits in threes are no run that could go on: the next digit begins a group of its own. Neither is white space of
+    ASCII: all of its kinds are tried.
     """
     kind = _kind(stem[-1])
-    if kind == "Z":
+    if kind == "Z" and stem[-1].isascii():
         return len(stem)
     start = len(stem)
     while start and _kind(stem[start - 1]) == kind:

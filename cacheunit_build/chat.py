@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from cacheunit_build.model import Conversation
 
 
-_SPECIAL = frozenset({"bos_token", "eos_token"})
-
-
 class _Generation(Extension):
     """`{% generation %}` marks the assistant's words for training; here it only prints them."""
 
@@ -56,10 +53,9 @@ def chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Calla
     values = {**tokens, **arguments}
     try:
         parsed = environment.parse(source, name=path, filename=path)
-        lacking = sorted(name for name in find_undeclared_variables(parsed) - values.keys() if name in _SPECIAL)
-        if lacking:
-            hint = f'give it: arguments = {{{lacking[0]} = "…"}}, or name the tokenizer_config.json'
-            raise fail(f'the chat template prints "{lacking[0]}", which is not known', path=path, hint=hint)
+        if not path.endswith(".json") and "bos_token" in find_undeclared_variables(parsed) - values.keys():
+            hint = 'give it: arguments = {bos_token = "…"}, or name the tokenizer_config.json'
+            raise fail('the chat template prints "bos_token", which is not known', path=path, hint=hint)
         code = environment.compile(source, name=path, filename=path)
         template = environment.template_class.from_code(environment, code, environment.make_globals(None))
     except RecursionError:

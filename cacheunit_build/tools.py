@@ -71,7 +71,7 @@ class _ToolReader:
             self._fault("a description is text", "description")
         if not isinstance(raw.get("strict", False), bool):
             self._fault('"strict" is true or false', "strict")
-        for key in sorted(raw.keys() - _KNOWN):
+        for key in (key for key in raw if key not in _KNOWN):
             self._fault(f'unknown key "{key}" in a tool', key)
         schema = self._schema(raw)
         if self.faults:

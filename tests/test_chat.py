@@ -231,7 +231,7 @@ def test_blocks_are_trimmed_and_the_last_newline_is_dropped() -> None:
         ("{{ [1, 2] | tojson(separators=(',', ':')) }}", "[1,2]"),
         ("{% generation %}said{% endgeneration %}", "said"),
         ("{% for m in messages %}{%- generation -%} {{ m.role }} {%- endgeneration -%}{% endfor %}", "systemuser"),
-        ("{{ nothing }}|{{ bos_token }}|{{ messages[0].name }}|", "|||"),
+        ("{{ nothing }}|{{ messages[0].name }}|", "||"),
         ("{{ add_generation_prompt }} {{ tools is none }} {{ documents is none }}", "True True True"),
         ("{{ strftime_now is defined }}", "True"),
     ],

@@ -378,7 +378,6 @@ def test_an_estimate_is_unmarked_only_where_it_is_surely_below(
         assert len(list(marks(json.loads(project.read(f"build/a/{target}.json"))))) == count
 
 
-@pytest.mark.xfail(reason="there is no block to mark, and yet the marked position is said to be reused", strict=True)
 def test_a_prefix_that_cannot_be_marked_is_not_said_to_be_reused_at_its_mark(project: Project) -> None:
     project.write(
         {

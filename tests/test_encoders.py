@@ -330,7 +330,6 @@ def test_an_encoder_runs_only_where_a_target_is_used_that_names_it(project: Proj
     assert project.run("build", "a", "--target", "mine").code == 2
 
 
-@pytest.mark.xfail(reason="what it prints stands in front of the bytes of the artifact", strict=True)
 def test_what_an_encoder_prints_is_no_data(project: Project) -> None:
     printing = b"print('loaded')\n" + deepseek_file()
     project.write({**DEEPSEEK, "model/encoding_dsv4.py": printing})

@@ -124,16 +124,7 @@ WHERE: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-MISPLACED = {"variable below a comment", "heading in an example", "text data with a brace and a hash"}
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        pytest.param(where, marks=[pytest.mark.xfail(reason="not a comment", strict=True)] * (where in MISPLACED))
-        for where in WHERE
-    ],
-)
+@pytest.mark.parametrize("where", WHERE)
 def test_a_control_token_is_refused_with_the_place_that_spells_it(project: Project, where: str) -> None:
     sources, place = WHERE[where]
     project.write(sources)

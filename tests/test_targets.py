@@ -289,7 +289,6 @@ def test_a_vocabulary_in_a_package_of_a_missing_package_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("value", ["2026-11-29", "07:30:00", "nan"])
-@pytest.mark.xfail(reason="a value of TOML that JSON has not ends in a traceback", strict=True)
 def test_an_argument_that_is_no_value_of_json_is_refused(project: Project, value: str) -> None:
     project.write(
         {

@@ -325,14 +325,12 @@ def test_every_fault_of_a_file_is_told_with_its_line() -> None:
     assert faults_of(text) == [(2, "the tool has no name"), (7, invalid), (9, "a description is text")]
 
 
-@pytest.mark.xfail(reason="unknown keys come in the order of a set, another in each process", strict=True)
 def test_unknown_keys_are_told_in_the_order_of_the_file() -> None:
     keys = ["zeta", "beta", "eta", "alpha", "theta", "iota", "gamma", "kappa", "delta", "mu"]
     told = faults_of(json.dumps({"name": "t", **dict.fromkeys(keys, 1)}))
     assert [message.split('"')[1] for _, message in told] == keys
 
 
-@pytest.mark.xfail(reason="the faults of a schema are sorted by their place as text", strict=True)
 def test_the_faults_of_a_schema_are_told_from_top_to_bottom() -> None:
     text = """{"name": "t", "parameters": {
 "required": "a",
@@ -426,23 +424,23 @@ LARGE = {
     "file",
     [
         "t.json",
-        pytest.param("t.yaml", marks=pytest.mark.xfail(reason="it is infinite, and JSON has no such", strict=True)),
+        "t.yaml",
     ],
 )
 def test_a_number_that_is_too_large_for_json_is_refused(project: Project, file: str) -> None:
     project.write({"prefixes/a.yaml": f"tools: [{file}]\ntargets: [anthropic-512]\n", file: LARGE[file]})
     ran = project.run("build")
-    assert (ran.code, f"{file}:2: " in ran.err) == (2, True)
+    line = 1 + LARGE[file][: LARGE[file].index("1e400")].count("\n")
+    assert (ran.code, f"{file}:{line}: " in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("kind", [["function"], {"function": 1}])
-@pytest.mark.xfail(raises=TypeError, reason="a list or mapping is no key to look up", strict=True)
 def test_a_type_that_is_no_text_is_refused(kind: object) -> None:
     with pytest.raises(CacheunitError):
         tools_of({"type": kind, "name": "t"})
 
 
-@pytest.mark.parametrize("levels", [40, pytest.param(120, marks=pytest.mark.xfail(raises=RecursionError, strict=True))])
+@pytest.mark.parametrize("levels", [40, 120])
 def test_a_deep_schema_is_read_or_refused(levels: int) -> None:
     schema: Json = {"type": "string"}
     for _ in range(levels):
@@ -555,7 +553,6 @@ frame = {chat_template = "model/chat.jinja"}
     assert project.drift() == [("changed", "a")]
 
 
-@pytest.mark.xfail(reason="a template is given numbers that print as they were typed", strict=True)
 def test_a_number_reads_the_same_to_the_model_as_in_the_request(project: Project) -> None:
     project.write(
         {
@@ -575,7 +572,8 @@ frame = {chat_template = "model/chat.jinja"}
     project.built()
     (made,) = json.loads(project.read("build/a/mine.json"))["tools"]
     number = made["function"]["parameters"]["minProperties"]
-    assert f"<{number}>" in project.run("show", "a", "--tokens").out.replace("|", "")
+    shown = project.run("show", "a", "--tokens").out.replace("|", "").splitlines()
+    assert f"<{number}>" in "".join(line for line in shown if not line.startswith("..."))
 
 
 def test_a_layout_of_a_tool_file_alone_changes_no_artifact(project: Project) -> None:

@@ -55,6 +55,14 @@ def _date(value: object) -> object:
 Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
 
 
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"has a value that JSON cannot say: {error}") from None
+    return value
+
+
 class _Tokenizer(Strict):
     package: str | None = Field(default=None, description="An installed package that holds `file`.")
     file: str | None = Field(default=None, description="A tokenizer.json inside `package`.")
@@ -80,7 +88,9 @@ class _Frame(Strict):
     after: str = Field(default="", description="What stands after it, up to the user's first character.")
     chat_template: str | None = Field(default=None, description="A Jinja file or tokenizer_config.json of the project.")
     encoder: str | None = Field(default=None, description="The model's own encoder, PATH.py:FUNCTION.")
-    arguments: dict[str, Any] = Field(default={}, description="Further arguments of the template or the function.")
+    arguments: Annotated[dict[str, Any], AfterValidator(_plain)] = Field(
+        default={}, description="Further arguments of the template or the function."
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -90,10 +100,6 @@ class _Frame(Strict):
             raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
         if self.arguments and self.chat_template is None and self.encoder is None:
             raise ValueError('has "arguments", and no "chat_template" or "encoder" to take them')
-        try:
-            json.dumps(self.arguments, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f'has "arguments" that JSON cannot say: {error}') from None
         return self
 
 
