@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cacheunit_build import cli
 from cacheunit_build.edges.tokenizers import TokenizerShelf
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cacheunit_build.edges.vocabulary import Vocabulary
+
+# No deadline, since the first call may load a vocabulary; and the same examples at each run of CI.
+settings.register_profile(
+    "cacheunit", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("cacheunit")
 
 PROJECTS = Path(__file__).parent / "projects"
 _LOADED: dict[object, Vocabulary] = {}

@@ -1,4 +1,4 @@
-"""The default vocabulary, loaded once for all tests. Property tests have no deadline: the first call loads it."""
+"""The default vocabulary, loaded once for all tests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import settings
-
 from cacheunit_build.edges.tokenizers import TokenizerShelf
 from cacheunit_build.targets import known_targets
 
 if TYPE_CHECKING:
     from cacheunit_build.edges.vocabulary import Vocabulary
-
-settings.register_profile("cacheunit", deadline=None)
-settings.load_profile("cacheunit")
 
 
 def vocabulary_file() -> Path:
