@@ -11,7 +11,7 @@ from cacheunit_build.config import parse_config
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.ports import Selection
 from cacheunit_build.prefix import CompiledPrefix, PrefixCompiler
-from cacheunit_build.targets import all_targets, find_target, target_names
+from cacheunit_build.targets import all_targets, named_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,10 +126,7 @@ def _settled(selection: Selection, targets: Mapping[str, Target]) -> Selection:
     """The selection with its target by the target's own name."""
     if selection.target is None:
         return selection
-    target = find_target(selection.target, targets)
-    if target is None:
-        raise fail(f'unknown target "{selection.target}"', hint=did_you_mean(selection.target, target_names(targets)))
-    return replace(selection, target=target.name)
+    return replace(selection, target=named_target(selection.target, targets).name)
 
 
 def _chosen(manifests: list[tuple[str, str]], selection: Selection, config: Config) -> list[tuple[str, str]]:

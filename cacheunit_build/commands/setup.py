@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cacheunit_build.commands.session import OK, Session, format_option, put, put_json, read_file, with_session
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.errors import CacheunitError, Fault, fail
 
 if TYPE_CHECKING:
     from cacheunit_build.target import Target
@@ -28,13 +28,11 @@ def targets(session: Session, name: str | None, form: str) -> int:
     from cacheunit_build.compiler import read_project
     from cacheunit_build.report.data import targets_data
     from cacheunit_build.report.text import target_text, targets_text
-    from cacheunit_build.targets import find_target, target_names
+    from cacheunit_build.targets import named_target
 
     _, known = read_project(session.files())
     if name is not None:
-        found = find_target(name, known)
-        if found is None:
-            raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(known)))
+        found = named_target(name, known)
         known = {found.name: found}
     if form == "json":
         put_json(targets_data(known))

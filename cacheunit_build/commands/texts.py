@@ -18,7 +18,6 @@ from cacheunit_build.commands.session import (
     read_file,
     with_session,
 )
-from cacheunit_build.errors import did_you_mean, fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +98,7 @@ def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: in
     from cacheunit_build.artifact import ready_target
     from cacheunit_build.compiler import read_project
     from cacheunit_build.measure import frame_of
-    from cacheunit_build.targets import find_target, target_names
+    from cacheunit_build.targets import named_target
 
     if target is not None and tokenizer is not None:
         raise click.UsageError("--target and --tokenizer exclude each other")
@@ -107,10 +106,7 @@ def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: in
         return _Ruler(vocabulary=_bare(session, tokenizer), frame=None, unit=unit or 0)
     edges = session.edges()
     config, targets = read_project(edges.files)
-    name = target or config.targets[0]
-    goal = find_target(name, targets)
-    if goal is None:
-        raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(targets)))
+    goal = named_target(target or config.targets[0], targets)
     ready = ready_target(goal, edges)
     return _Ruler(vocabulary=ready.tokenizer, frame=frame_of(ready), unit=unit or goal.cache.unit or 0)
 

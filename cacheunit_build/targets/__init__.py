@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from cacheunit_build.document import Document, read_toml
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean
+from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.schema import Strict, validate
 from cacheunit_build.target import (
     CacheKind,
@@ -253,6 +253,18 @@ def find_target(name: str, targets: Mapping[str, Target]) -> Target | None:
     if name in targets:
         return targets[name]
     return next((target for target in targets.values() if name in target.models), None)
+
+
+def named_target(name: str, targets: Mapping[str, Target]) -> Target:
+    """The target that `name` names, as `find_target` finds it.
+
+    Raises:
+        CacheunitError: there is none.
+    """
+    found = find_target(name, targets)
+    if found is None:
+        raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(targets)))
+    return found
 
 
 def target_names(targets: Mapping[str, Target]) -> Iterable[str]:
