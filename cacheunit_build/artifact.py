@@ -288,6 +288,8 @@ class _Maker:
             margin=margin,
             segments=segment_fingerprints(self._rendered, self._tools, padding),
             plan=plan,
+            variant=self._variant,
+            tools=tuple(self._tools),
             lookups=(*self._rendered.lookups, *self._ready.lookups),
         )
 

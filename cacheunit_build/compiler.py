@@ -11,13 +11,15 @@ from cacheunit_build.config import parse_config
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.ports import Selection
 from cacheunit_build.prefix import CompiledPrefix, PrefixCompiler
+from cacheunit_build.render import Renderer
 from cacheunit_build.targets import all_targets, named_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.model import Config, Outcome, TargetIdentity
+    from cacheunit_build.model import Config, Outcome, TargetIdentity, Variant
+    from cacheunit_build.origin import Origins
     from cacheunit_build.ports import Edges, Files, Key, Progress
     from cacheunit_build.target import Target
     from cacheunit_build.trace import Trace
@@ -120,6 +122,15 @@ def manifest_names(files: Files, config: Config) -> list[tuple[str, str]]:
     if not found:
         raise fail(f"no manifests under {config.prefixes}/", hint='"cacheunit init" makes a first one')
     return list(found.items())
+
+
+def origins_of(files: Files, config: Config, variant: Variant) -> Origins:
+    """Where the characters of a variant's texts came from.
+
+    Raises:
+        CacheunitError: it does not render.
+    """
+    return Renderer(files.read, list, config.templates).origins(variant)
 
 
 def _settled(selection: Selection, targets: Mapping[str, Target]) -> Selection:

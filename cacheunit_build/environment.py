@@ -87,10 +87,11 @@ class _Strict(StrictUndefined):
         super().__init__(hint, obj, name, exc or error)
 
 
-class _Generator(CodeGenerator):
+class Generator(CodeGenerator):
     """Compiles `a ~ b` so that its parts are printed as they would be alone."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's name
+        """Writes a call of `concatenated`."""
         self.write("environment.concatenated((")
         for part in node.nodes:
             self.visit(part, frame)
@@ -120,7 +121,7 @@ class FrozenEnvironment(BoundedEnvironment):
     """
 
     intercepted_binops = frozenset({"*", "**", "-", "%"})
-    code_generator_class = _Generator
+    code_generator_class = Generator
 
     def __init__(self, find: Callable[[str, str | None], str | None]) -> None:
         super().__init__(
@@ -130,7 +131,7 @@ class FrozenEnvironment(BoundedEnvironment):
             undefined=_Strict,
             autoescape=False,
             keep_trailing_newline=True,
-            finalize=_printed,
+            finalize=printed,
         )
         self.asked_by: dict[str, str] = {}
         self.budget = StepBudget()
@@ -139,7 +140,7 @@ class FrozenEnvironment(BoundedEnvironment):
             del self.filters[name]
         for name in NOT_FROZEN["globals"]:
             del self.globals[name]
-        self.filters.update({name: _of_text(self.filters[name]) for name in _TEXT_FILTERS})
+        self.filters.update({name: _of_text(self.filters[name]) for name in TEXT_FILTERS})
         self.filters.update(tojson=_tojson, join=_join)
 
     def join_path(self, template: str, parent: str) -> str:
@@ -149,7 +150,7 @@ class FrozenEnvironment(BoundedEnvironment):
 
     def concatenated(self, parts: Iterable[object]) -> str:
         """What `~` gives."""
-        return "".join(map(_printed, parts))
+        return "".join(map(printed, parts))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
         """Refuses what would have no order; formats values as they are printed."""
@@ -168,7 +169,7 @@ def _format_values(pattern: str, values: Any) -> Any:  # noqa: ANN401
     if isinstance(values, dict) and "%(" in pattern:
         return {name: _format_values("", value) for name, value in values.items()}
     number = isinstance(values, int | float) and not isinstance(values, bool | SpelledFloat)
-    return values if number else _printed(values)
+    return values if number else printed(values)
 
 
 def _product_size(left: object, right: object) -> int:
@@ -205,7 +206,7 @@ class _Codes(BytecodeCache):
             self._codes[bucket.key, bucket.checksum] = bucket.code
 
 
-def _printed(value: object) -> str:
+def printed(value: object) -> str:
     """A value as it stands in the text: texts, numbers and booleans only, never Python's spelling of something."""
     if isinstance(value, str | Undefined):
         return str(value)
@@ -228,10 +229,11 @@ def kind_of(value: object) -> str:
     return names.get(type(value).__name__, f"a {type(value).__name__}")
 
 
-_TEXT_FILTERS = (
+TEXT_FILTERS = (
     *("capitalize", "center", "e", "escape", "forceescape", "format", "indent", "lower", "replace", "string"),
     *("striptags", "title", "trim", "truncate", "upper", "urlize", "wordcount", "wordwrap"),
 )
+"""Filters that take a text: they are given a value as it would be printed."""
 
 
 def _of_text(apply: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,7 +243,7 @@ def _of_text(apply: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(apply)
     def filtered(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
         given = list(arguments)
-        given[place] = given[place] if isinstance(given[place], str) else _printed(given[place])
+        given[place] = given[place] if isinstance(given[place], str) else printed(given[place])
         return apply(*given, **options)
 
     return filtered
@@ -251,7 +253,7 @@ def _of_text(apply: Callable[..., Any]) -> Callable[..., Any]:
 def _join(context: EvalContext, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
     """Jinja's `join`, its items printed as they would be alone."""
     items = value if attribute is None else [context.environment.getitem(item, attribute) for item in value]
-    return str(do_join(context, [_printed(item) for item in items], d))
+    return str(do_join(context, [printed(item) for item in items], d))
 
 
 def _tojson(value: object, indent: int | None = None, *, sort_keys: bool = False) -> str:

@@ -231,7 +231,7 @@ class Artifact(Outcome):
 
     `stem` is the text in front of the user's words; `soft` tokens after the static ones may change with what follows;
     `literal` is the count with control tokens in the text read as characters, where there are any; `segments` are the
-    fingerprints of the parts.
+    fingerprints of the parts. `variant` and `tools` are what it was made from, to ask again where its text came from.
     """
 
     text: bytes
@@ -241,6 +241,8 @@ class Artifact(Outcome):
     soft: int
     literal: int | None
     segments: Mapping[str, str]
+    variant: Variant
+    tools: tuple[Tool, ...]
 
 
 def artifact_paths(prefix: str, target: str, folder: str) -> tuple[str, str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
-from cacheunit_build.document import decode
+from cacheunit_build.document import Document, decode
 from cacheunit_build.environment import (
     MOST_CHARACTERS,
     NOT_FROZEN,
@@ -19,8 +23,10 @@ from cacheunit_build.environment import (
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.model import Lookup, Rendered, Turn
+from cacheunit_build.origin import Origins, Piece, Place, SourceMap
 from cacheunit_build.paths import normal_path
 from cacheunit_build.source import parse_data
+from cacheunit_build.traced import Traced, TracedEnvironment, brought, concat, pieces_of, traced_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,6 +81,54 @@ class Renderer:
         )
         self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), values)
         return Rendered(system=system, turns=turns, lookups=tuple(self._lookups.values()))
+
+    def origins(self, variant: Variant) -> Origins:
+        """Where each character of what `render` gives came from.
+
+        What cannot be followed, since it is not printed the same when it is traced, comes from the manifest's line.
+
+        Raises:
+            CacheunitError: as `render`.
+        """
+        rendered = self.render(variant)
+        manifest = variant.manifest
+        values = self._traced_values(variant)
+        environment = TracedEnvironment(self._find, self._folder)
+
+        def traced(template: str | None, text: str, *keys: str | int) -> Traced:
+            place = Place(path=manifest.path, line=manifest.line(*keys) or 1)
+            if template is not None:
+                with contextlib.suppress(Exception):  # it was rendered: only following it can fail
+                    found = concat(environment.get_template(template).generate(values))
+                    return brought(found, place)
+            return Traced.of(text, [Piece(length=len(text), chain=(place,))])
+
+        def mapped(found: str, wanted: str, *keys: str | int) -> SourceMap:
+            found = found if found == wanted else traced(None, wanted, *keys)
+            return SourceMap(wanted, pieces_of(found))
+
+        parts = [traced(name, "", "system", index) for index, name in enumerate(manifest.system)]
+        turns = []
+        for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
+            keys = ("examples", index, "text" if example.template is None else "template")
+            turns.append(mapped(traced(example.template, turn.text, *keys), turn.text, *keys))
+        return Origins(system=mapped(_joined(parts), rendered.system, "system"), turns=tuple(turns))
+
+    def _traced_values(self, variant: Variant) -> dict[str, Any]:
+        """The variables of a variant, their texts with the lines that spell them."""
+        manifest = variant.manifest
+        source = (self._read(manifest.path) or b"").decode("utf-8", "replace")
+        document = Document(path=manifest.path, value=manifest.variables, lines=manifest.lines)
+        values: dict[str, Any] = traced_value(document, source, ("variables",))
+        for axis, value in variant.axes.items():
+            index = manifest.matrix[axis].index(value)
+            one = replace(document, value=value)
+            values[axis] = traced_value(one, source, ("matrix", axis, index))
+        for name, file in manifest.data.items():
+            path = normal_path(file)
+            data = self._read(path) or b""
+            values[name] = traced_value(parse_data(data, path), data.decode("utf-8", "replace"))
+        return values
 
     def _load_data(self, manifest: Manifest) -> dict[str, Any]:
         """The manifest's data files by variable; all faults of all files at once."""
@@ -236,6 +290,7 @@ def _joined(parts: Sequence[str]) -> str:
     """Parts set apart by exactly one blank line; empty ones do not count, and a single one stays as it is."""
     texts = [part for part in parts if part.strip("\n")]
     if len(texts) <= 1:
-        return "".join(texts)
+        return texts[0] if texts else ""
     end = texts[-1][len(texts[-1].rstrip("\n")) :]
-    return "\n\n".join(text.strip("\n") for text in texts) + end
+    first, *others = (text.strip("\n") for text in texts)
+    return reduce(add, (part for text in others for part in ("\n\n", text)), first) + end

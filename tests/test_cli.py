@@ -518,3 +518,25 @@ def test_capital_c_holds_for_files_on_the_command_line_too(project: Project, mon
     project.write({"prompt.md": "x"})
     monkeypatch.chdir(os.path.dirname(project.root))  # noqa: PTH120
     assert project.run("count", "prompt.md").code == 0
+
+
+def test_show_sources_sets_each_line_beside_those_it_comes_from(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": "system: a.md.j2\npadding: always\nvariables: {name: Ann, place: Rome}\n",
+            "templates/a.md.j2": "Say {{ name }} of {{ place }}.\n\n{% include 'b.md.j2' %}\n",
+            "templates/b.md.j2": "One.\nTwo.\n",
+        }
+    )
+    shown = project.run("show", "a", "--sources")
+    assert (shown.code, shown.err) == (0, "")
+    lines = [line.split(" | ") for line in shown.out.splitlines()]
+    assert [(where.strip(), *rest) for where, *rest in lines[:5]] == [
+        ("templates/a.md.j2:1, prefixes/a.yaml:3", "Say Ann of Rome."),
+        ("templates/a.md.j2:2 |",),
+        ("templates/b.md.j2:1", "One."),
+        ("templates/b.md.j2:2", "Two."),
+        ("templates/a.md.j2:3 |",),
+    ]
+    assert {where.strip() for where, *_ in lines[5:]} == {"padding"}
+    assert project.run("show", "a", "--sources", "--tokens").code == 2

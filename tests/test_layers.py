@@ -12,11 +12,12 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "cacheunit_build"
 
 GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences"}
-VALUES = {"model", "target"}
+VALUES = {"model", "target", "origin"}
 STAGES = {
     "manifest",
     "config",
     "environment",
+    "traced",
     "render",
     "tools",
     "chat",
@@ -42,8 +43,9 @@ MAY_IMPORT = {
     "entry": {"cli", "commands"},
     "runtime": GROUND,
 }
-# Two stages are one noun in two rooms: Jinja's environment is what templates are rendered in.
-MAY_IMPORT["render"] = MAY_IMPORT["chat"] = GROUND | VALUES | {"environment"}
+# One noun in several rooms: Jinja's environment is what templates are rendered in, traced or not.
+MAY_IMPORT["traced"] = MAY_IMPORT["chat"] = GROUND | VALUES | {"environment"}
+MAY_IMPORT["render"] = GROUND | VALUES | {"environment", "traced"}
 
 
 def modules() -> list[tuple[str, Path]]:

@@ -135,14 +135,16 @@ def _tell_checked(session: Session, checked: Checked) -> None:
 @target_option
 @click.option("--tokens", is_flag=True, help="The tokens, with unit marks and the padding set apart.")
 @click.option("--request", is_flag=True, help="The request fragment.")
+@click.option("--sources", is_flag=True, help="The system text, each line with the source lines that it comes from.")
 @with_session
-def show(session: Session, name: str, target: str | None, *, tokens: bool, request: bool) -> int:
+def show(session: Session, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
     """Print the exact bytes of an artifact, as the sources give them now."""
-    from cacheunit_build.compiler import compile_project
+    from cacheunit_build.compiler import compile_project, origins_of
+    from cacheunit_build.report.sources import sources_text
     from cacheunit_build.report.text import tokens_text
 
-    if tokens and request:
-        raise click.UsageError("--tokens and --request exclude each other")
+    if tokens + request + sources > 1:
+        raise click.UsageError("--tokens, --request and --sources exclude one another")
     edges = session.edges()
     compiled = compile_project(edges, Selection(names=(name,), target=target))
     if compiled.faults:
@@ -152,6 +154,10 @@ def show(session: Session, name: str, target: str | None, *, tokens: bool, reque
         raise fail(f'"{name}" has {len(compiled.artifacts)} artifacts', hint=f"name one of {which}")
     artifact = compiled.artifacts[0]
     assert isinstance(artifact, Artifact)  # noqa: S101 - nothing is reused here
+    if sources:
+        origins = origins_of(edges.files, compiled.config, artifact.variant)
+        put(sources_text(origins.system, artifact.padding_text))
+        return OK
     if not tokens:
         put_bytes(artifact.request if request else artifact.text)
         return OK

@@ -1,0 +1,216 @@
+"""Where text came from: every character of a prefix, followed to the line that spells it and those that bring it in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cacheunit_build.manifest import expand, parse_manifest
+from cacheunit_build.render import Renderer
+from cacheunit_build.traced import Traced, concat, derived, pieces_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cacheunit_build.model import Rendered, Variant
+    from cacheunit_build.origin import Origins, SourceMap
+
+REPOSITORY = Path(__file__).parent.parent
+MANIFEST = "prefixes/a.yaml"
+
+
+def compiled(files: Mapping[str, str], variant: int = 0) -> tuple[Rendered, Origins]:
+    """The texts of a manifest's variant, and where they came from."""
+    sources = {path: text.encode() for path, text in files.items()}
+    manifest = parse_manifest(sources[MANIFEST], name="a", path=MANIFEST)
+    renderer = Renderer(sources.get, list)
+    chosen = expand(manifest)[variant]
+    return renderer.render(chosen), renderer.origins(chosen)
+
+
+def chain(found: SourceMap, text: str) -> str:
+    """The chain of the first character of `text`, innermost first; templates by their name."""
+    assert found.text.count(text) == 1
+    places = found.at(found.text.index(text))
+    return " < ".join(f"{place.path.removeprefix('templates/')}:{place.line}" for place in places)
+
+
+def test_three_includes_and_a_macro_deep() -> None:
+    _, origins = compiled(
+        {
+            MANIFEST: "system: top.j2\n",
+            "templates/top.j2": "Top.\n{% include 'one.j2' %}\nAfter.\n",
+            "templates/one.j2": "\nOne.\n{% include 'two.j2' %}",
+            "templates/two.j2": "{% include 'three.j2' %}Two.",
+            "templates/three.j2": "{% from 'macros.j2' import rule %}\n\n{{ rule('x') }}\n",
+            "templates/macros.j2": "{% macro rule(name) %}\nRule {{ name }}:\nbe kind.\n{% endmacro %}",
+        }
+    )
+    deep = "three.j2:3 < two.j2:1 < one.j2:3 < top.j2:2 < prefixes/a.yaml:1"
+    assert chain(origins.system, "Rule x") == f"macros.j2:2 < {deep}"
+    assert chain(origins.system, "be kind.") == f"macros.j2:3 < {deep}"
+    assert chain(origins.system, "Two.") == "two.j2:1 < one.j2:3 < top.j2:2 < prefixes/a.yaml:1"
+    assert chain(origins.system, "After.") == "top.j2:3 < prefixes/a.yaml:1"
+
+
+def test_inheritance_calls_filters_captures_and_recursion() -> None:
+    _, origins = compiled(
+        {
+            MANIFEST: "system: child.j2\nvariables:\n  tree:\n    - name: root\n      below:\n        - {name: leaf}\n",
+            "templates/base.j2": "Head.\n{% block body %}Plain.{% endblock %}\nFoot.\n",
+            "templates/child.j2": (
+                "{% extends 'base.j2' %}\n{% macro box() %}\n[{{ caller() }}]{% endmacro %}\n"
+                "{% block body %}\n{{ super() }}\n{% call box() %}Called.{% endcall %}\n"
+                "{% filter upper %}loud\nvoice{% endfilter %}\n"
+                "{% set kept %}Captured.{% endset %}\n\n{{ kept }}\n"
+                "{% for item in tree recursive %}<{{ item.name }}"
+                "{% if item.below is defined %}{{ loop(item.below) }}{% endif %}>{% endfor %}{% endblock %}"
+            ),
+        }
+    )
+    at = "prefixes/a.yaml:1"
+    assert chain(origins.system, "Head.") == f"base.j2:1 < {at}"
+    assert chain(origins.system, "Plain.") == f"base.j2:2 < child.j2:5 < {at}"
+    assert chain(origins.system, "[") == f"child.j2:3 < child.j2:6 < {at}"
+    assert chain(origins.system, "Called.") == f"child.j2:6 < child.j2:3 < child.j2:6 < {at}"
+    assert chain(origins.system, "VOICE") == f"child.j2:8 < child.j2:7 < {at}"
+    assert chain(origins.system, "Captured.") == f"child.j2:9 < child.j2:11 < {at}"
+    assert chain(origins.system, "leaf").startswith("prefixes/a.yaml:6 < child.j2:12")
+    assert chain(origins.system, "Foot.") == f"base.j2:3 < {at}"
+
+
+def test_variables_axes_and_data_files() -> None:
+    rendered, origins = compiled(
+        {
+            MANIFEST: (
+                "system: a.j2\nvariables:\n  product: Acme\n  poem: |\n    roses\n\n    violets\n"
+                "  folded: >\n    one\n    line\nmatrix:\n  tone:\n    - calm\n    - brisk\n"
+                "data: {faq: data/faq.yaml, plain: data/p.txt, api: data/api.json}\n"
+            ),
+            "data/faq.yaml": "- q: How?\n  a: So.\n- q: Why?\n  a: Because.\n",
+            "data/p.txt": "first\nsecond\n",
+            "data/api.json": '{\n "host": "relay",\n "notes": "up\\nand down"\n}',
+            "templates/a.j2": (
+                "{{ product }}\n{{ poem }}\n{{ tone }}\n{% for item in faq %}{{ item.q }} - {{ item.a }}\n{% endfor %}"
+                "{{ plain }}{{ api.host ~ '!' }}\n{{ api.notes }}\n{% for key in api %}{{ key }},{% endfor %}\n"
+                "{{ folded }}"
+            ),
+        },
+        variant=1,
+    )
+    assert "brisk" in rendered.system
+    tail = "prefixes/a.yaml:1"
+    assert chain(origins.system, "Acme") == f"prefixes/a.yaml:3 < a.j2:1 < {tail}"
+    assert chain(origins.system, "violets") == f"prefixes/a.yaml:7 < a.j2:2 < {tail}"
+    assert chain(origins.system, "brisk") == f"prefixes/a.yaml:14 < a.j2:3 < {tail}"
+    assert chain(origins.system, "Because.") == f"data/faq.yaml:4 < a.j2:4 < {tail}"
+    assert chain(origins.system, "second") == f"data/p.txt:2 < a.j2:5 < {tail}"
+    assert chain(origins.system, "relay") == f"data/api.json:2 < a.j2:5 < {tail}"
+    assert chain(origins.system, "!") == f"a.j2:5 < {tail}"
+    assert chain(origins.system, "and down") == f"data/api.json:3 < a.j2:6 < {tail}"
+    assert chain(origins.system, "notes,") == f"data/api.json:3 < a.j2:7 < {tail}"
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "line"),
+    [
+        ("{{ plain|trim }}", "second", 3),
+        ("{{ plain|upper }}", "SECOND", 3),
+        ("{{ plain.strip().lower() }}", "second", 3),
+        ("{{ plain|indent(4) }}", "second", 3),
+        ("{{ plain[2:12] }}", "seco", 3),
+        ("{{ plain|replace('sec', 'SEC') }}", "SECond", 3),
+        ("{{ plain.split('\\n')|join('; ') }}", "second", 3),
+        ("{{ plain.splitlines()[2] }}", "second", 3),
+        ("{{ ('x' + plain)|trim }}", "second", 3),
+        ("{{ [plain, 'y']|first }}", "second", 3),
+        ("{% set kept = plain %}{{ kept }}", "second", 3),
+        ("{{ plain|default('z') }}", "second", 3),
+        ("{{ '%s!' % plain }}", "second", None),
+        ("{{ {'k': plain}|tojson }}", "second", None),
+    ],
+)
+def test_text_is_followed_through_filters_and_methods(expression: str, text: str, line: int | None) -> None:
+    _, origins = compiled(
+        {
+            MANIFEST: "system: a.j2\ndata: {plain: data/p.txt}\n",
+            "data/p.txt": "\nfirst\nsecond\n",
+            "templates/a.j2": f"Now.\n{expression}\n",
+        }
+    )
+    tail = "a.j2:2 < prefixes/a.yaml:1"
+    assert chain(origins.system, text) == (f"data/p.txt:{line} < {tail}" if line else tail)
+
+
+def test_several_templates_and_worked_turns() -> None:
+    _, origins = compiled(
+        {
+            MANIFEST: (
+                "system: [one.j2, two.j2]\nexamples:\n  - {role: user, template: q.j2}\n"
+                "  - role: assistant\n    text: said\n"
+            ),
+            "templates/one.j2": "\n\nOne.\n\n\n",
+            "templates/two.j2": "\nTwo.\n",
+            "templates/q.j2": "{# note #}\nAsked.",
+        }
+    )
+    assert chain(origins.system, "One.") == "one.j2:3 < prefixes/a.yaml:1"
+    assert chain(origins.system, "Two.") == "two.j2:2 < prefixes/a.yaml:1"
+    assert chain(origins.turns[0], "Asked.") == "q.j2:2 < prefixes/a.yaml:3"
+    assert chain(origins.turns[1], "said") == "prefixes/a.yaml:5"
+
+
+def test_text_that_is_printed_otherwise_when_it_is_traced_comes_from_the_manifest() -> None:
+    """Jinja formats a text of the built-in kind only: what cannot be followed is not guessed."""
+    rendered, origins = compiled(
+        {MANIFEST: "\nsystem: a.j2\nvariables: {x: y}\n", "templates/a.j2": "{{ x is sameas x[:] }} end\n"}
+    )
+    assert rendered.system == origins.system.text
+    assert chain(origins.system, "end") == "prefixes/a.yaml:2"
+
+
+def own_variants() -> list[Variant]:
+    found: list[Variant] = []
+    for path in sorted((REPOSITORY / "prefixes").rglob("*.yaml")):
+        name = path.relative_to(REPOSITORY).as_posix()
+        found += expand(parse_manifest(path.read_bytes(), name=name[9:-5], path=name))
+    return found
+
+
+@pytest.mark.parametrize("variant", own_variants(), ids=lambda variant: variant.name)
+def test_of_this_repository_every_line_stands_where_the_map_says(variant: Variant) -> None:
+    def read(path: str) -> bytes | None:
+        file = REPOSITORY / path
+        return file.read_bytes() if file.is_file() else None
+
+    renderer = Renderer(read, list)
+    found = renderer.origins(variant).system
+    assert found.text == renderer.render(variant).system
+    assert sum(piece.length for piece in found.pieces) == len(found.text)
+    for start, end, piece in found.spans():
+        for index, part in enumerate(found.text[start:end].split("\n") if piece.advancing else ()):
+            place = piece.chain[0]
+            assert part in (read(place.path) or b"").decode().split("\n")[place.line - 1 + index]
+
+
+texts = st.text(alphabet="ab \n", max_size=12)
+
+
+@given(st.lists(texts, max_size=4), st.integers(-3, 14), st.integers(-3, 14))
+def test_slices_and_sums_have_pieces_as_long_as_their_text(parts: list[str], start: int, end: int) -> None:
+    whole = concat(parts)
+    assert whole == "".join(parts)
+    for made in (whole[start:end], whole.strip(), whole.replace("a", "xy"), whole + "c", "c" + whole, *whole.split()):
+        assert isinstance(made, Traced)
+        assert sum(piece.length for piece in pieces_of(made)) == len(made)
+    assert whole[start:end] == "".join(parts)[start:end]
+
+
+@given(texts, texts)
+def test_what_is_derived_is_the_result_itself(source: str, result: str) -> None:
+    made = derived(concat([source]), result)
+    assert (str(made), sum(piece.length for piece in pieces_of(made))) == (result, len(result))
