@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from cacheunit_build.model import Plan, Rendered, Tool, Variant
-    from cacheunit_build.ports import Edges, Tokenizer
+    from cacheunit_build.ports import Inputs, Tokenizer
     from cacheunit_build.target import Target
 
 
@@ -61,7 +61,7 @@ class ReadyTarget:
         return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
 
 
-def ready_target(target: Target, edges: Edges) -> ReadyTarget:
+def ready_target(target: Target, edges: Inputs) -> ReadyTarget:
     """Loads what `target` names.
 
     Raises:
@@ -85,7 +85,7 @@ def ready_target(target: Target, edges: Edges) -> ReadyTarget:
     )
 
 
-def _load_frame(target: Target, edges: Edges) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
+def _load_frame(target: Target, edges: Inputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
     frame = target.frame
     if frame.plain:
         estimated = target.tokenizer is not None and target.tokenizer.estimate is not None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cacheunit_build.artifact import ReadyTarget
     from cacheunit_build.model import Config, Outcome, TargetIdentity, Variant
     from cacheunit_build.origin import Origins
-    from cacheunit_build.ports import Edges, Files, Key, Progress
+    from cacheunit_build.ports import Inputs, Key, Progress, Sources
     from cacheunit_build.target import Target
     from cacheunit_build.trace import Trace
 
@@ -56,7 +56,7 @@ class Compiled:
         return {artifact.key for artifact in self.artifacts}
 
 
-def read_project(files: Files) -> tuple[Config, dict[str, Target]]:
+def read_project(files: Sources) -> tuple[Config, dict[str, Target]]:
     """The settings of a project, and the targets that it knows.
 
     Raises:
@@ -67,7 +67,7 @@ def read_project(files: Files) -> tuple[Config, dict[str, Target]]:
 
 
 def compile_project(
-    edges: Edges,
+    edges: Inputs,
     selection: Selection | None = None,
     progress: Progress | None = None,
     *,
@@ -95,7 +95,7 @@ def compile_project(
     return run.compiled(frozenset(path for _, path in everything))
 
 
-def manifest_names(files: Files, config: Config) -> list[tuple[str, str]]:
+def manifest_names(files: Sources, config: Config) -> list[tuple[str, str]]:
     """The name of each prefix and the path of its manifest, by code point.
 
     Raises:
@@ -124,7 +124,7 @@ def manifest_names(files: Files, config: Config) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def origins_of(files: Files, config: Config, variant: Variant) -> Origins:
+def origins_of(files: Sources, config: Config, variant: Variant) -> Origins:
     """Where the characters of a variant's texts came from.
 
     Raises:
@@ -156,7 +156,7 @@ def _chosen(manifests: list[tuple[str, str]], selection: Selection, config: Conf
 class _Run:
     """Compiles manifests, in as many threads as wanted, going on after faults."""
 
-    def __init__(self, edges: Edges, config: Config, targets: Mapping[str, Target], selection: Selection) -> None:
+    def __init__(self, edges: Inputs, config: Config, targets: Mapping[str, Target], selection: Selection) -> None:
         self._edges = edges
         self._config = config
         self._selection = selection

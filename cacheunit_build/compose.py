@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.fingerprint import compact_json, fingerprint
@@ -64,6 +65,19 @@ def segment_fingerprints(rendered: Rendered, tools: Sequence[Tool], padding: str
         "examples": compact_json(_turns(rendered.turns)) if rendered.turns else b"",
     }
     return {name: fingerprint(data) for name, data in parts.items() if data}
+
+
+def wire_blocks(fragment: bytes) -> tuple[str, ...]:
+    """The blocks of a request fragment in the order of the wire: tools, system text, each block of each message."""
+    parts: Json = json.loads(fragment)
+    blocks: list[Any] = [*parts.get("tools", ()), *parts.get("system", ())]
+    for message in (*parts.get("messages", ()), *parts.get("input", ())):
+        content = message["content"]
+        texts = [{"text": content}] if isinstance(content, str) else content
+        blocks += [{"role": message["role"], "text": block["text"]} for block in texts]
+    blocks += [parts["prompt"]] if "prompt" in parts else []
+    plain = ({k: v for k, v in b.items() if k not in _MARKERS} if isinstance(b, dict) else b for b in blocks)
+    return tuple(json.dumps(block, ensure_ascii=False) for block in plain)
 
 
 def _openai_tool(tool: Tool) -> Json:

@@ -24,8 +24,8 @@ Progress = Callable[[int, int], None]
 """Told how many manifests are done, and of how many."""
 
 
-class Files(Protocol):
-    """A project's files; paths are relative to its root, with forward slashes."""
+class Sources(Protocol):
+    """A project's files to be read; paths are relative to its root, with forward slashes."""
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, the same at every call; None where there is none."""
@@ -33,17 +33,21 @@ class Files(Protocol):
     def fingerprint(self, path: str) -> str | None:
         """The fingerprint of a file as it is now; None where there is none."""
 
-    def known_fingerprint(self, path: str) -> str | None:
-        """The same, where the file need not be read if its stat says that it is as it was."""
-
-    def seen(self) -> Mapping[str, tuple[str, list[int]]]:
-        """Path -> fingerprint and stat of every file that was read or written, as it was then."""
-
     def exists(self, folder: str) -> bool:
         """Whether there is such a folder."""
 
     def walk(self, folder: str) -> Sequence[str]:
         """Every file below a folder, by code point."""
+
+
+class Files(Sources, Protocol):
+    """A project's files, to be read and written."""
+
+    def known_fingerprint(self, path: str) -> str | None:
+        """The same as `fingerprint`; the file need not be read if its stat says that it is as it was."""
+
+    def seen(self) -> Mapping[str, tuple[str, list[int]]]:
+        """Path -> fingerprint and stat of every file that was read or written, as it was then."""
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Holds the project for one build at a time."""
@@ -125,6 +129,31 @@ class History(Protocol):
 
     def before(self, path: str) -> tuple[bytes | None] | None:
         """The bytes of a file when the present lock was committed, None inside where absent; None if unknown."""
+
+
+class Inputs(Protocol):
+    """What is needed to compile a project in memory."""
+
+    @property
+    def files(self) -> Sources:
+        """Its files."""
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """Its vocabularies."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """How its encoders are brought in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A project as it was: nothing is written there, and nothing remembered."""
+
+    files: Sources
+    tokenizers: Tokenizers
+    encoder: Encoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

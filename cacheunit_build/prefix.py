@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.artifact import ReadyTarget
     from cacheunit_build.model import Config, Manifest, Outcome, Tool, Variant
-    from cacheunit_build.ports import Edges, Selection
+    from cacheunit_build.ports import Inputs, Selection
     from cacheunit_build.target import Target
 
 
@@ -43,7 +43,7 @@ class CompiledPrefix:
 class PrefixCompiler:
     """Compiles manifests of one project; safe to be used by several threads."""
 
-    def __init__(self, edges: Edges, config: Config, targets: Mapping[str, Target], selection: Selection) -> None:
+    def __init__(self, edges: Inputs, config: Config, targets: Mapping[str, Target], selection: Selection) -> None:
         self.ready: dict[str, ReadyTarget] = {}
         self._edges = edges
         self._config = config

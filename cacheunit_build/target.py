@@ -86,6 +86,14 @@ class CacheRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a million uncached input tokens cost, in a currency."""
+
+    input: float
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What a prefix is compiled for; without a tokenizer it is one for projects to extend."""
 
@@ -96,3 +104,4 @@ class Target:
     tokenizer: TokenizerSpec | None
     frame: Frame
     cache: CacheRule
+    price: Price | None = None

@@ -27,8 +27,9 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact"}
+STAGES |= {"targets", "scaffold", "impact", "locate"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
+STORY |= {"version", "contrast", "diff"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli", "entry", "runtime"}
 MAY_IMPORT = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ from cacheunit_build.commands.session import (
     Progress,
     Session,
     format_option,
+    jobs_option,
     put,
     put_bytes,
     put_json,
@@ -30,20 +30,13 @@ if TYPE_CHECKING:
     from cacheunit_build.result import Built, Checked
 
 _names = click.argument("names", metavar="[NAME]...", nargs=-1)
-_jobs = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    help="Threads that compile. Default: the cores.",
-)
 
 
 @click.command()
 @_names
 @target_option
 @click.option("--locked", is_flag=True, help="Write only what matches the lock; never the lock.")
-@_jobs
+@jobs_option
 @format_option
 @with_session
 def build(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
@@ -91,7 +84,7 @@ def _tell_built(session: Session, built: Built) -> None:
 @click.command()
 @_names
 @target_option
-@_jobs
+@jobs_option
 @format_option
 @with_session
 def check(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:

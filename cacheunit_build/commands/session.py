@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from cacheunit_build.edges.files import ProjectFiles, find_root
-from cacheunit_build.errors import fail
+from cacheunit_build.errors import CacheunitError, fail
 from cacheunit_build.ports import LOCK, Edges
 
 if TYPE_CHECKING:
@@ -66,6 +66,15 @@ class Session:
 
         return edges
 
+    def in_repository(self, path: str) -> str:
+        """A path of the project as one of the repository around it, if there is one."""
+        from cacheunit_build.edges.revision import Repository
+
+        try:
+            return f"{Repository(find_root(self.folder)).prefix}{path}"
+        except CacheunitError:
+            return path
+
     def say(self, text: str) -> None:
         """Talk, on standard error."""
         if not self.quiet:
@@ -102,9 +111,45 @@ class Progress:
         self._bar.update(self._task, completed=done)
 
 
-def put(text: str) -> None:
-    """Data, on standard output. Where nobody reads it any more, the answer is still in the exit code."""
-    put_bytes(f"{text}\n".encode())
+def put(text: str, *, painted: bool = False) -> None:
+    """Data, on standard output; nothing for no text. `painted`: with colour, where somebody looks at it."""
+    if text:
+        put_bytes(f"{_painted(text) if painted and _colourful() else text}\n".encode())
+
+
+_COLOURS = {
+    "green": ("added", "ok:", "+"),
+    "red": ("removed", "missing", "edited", "error", "-"),
+    "yellow": ("changed", "warning", "tokenizer", "profile", "unknown", "orphan"),
+    "cyan": ("renamed", "info", "@@"),
+}
+
+
+def _painted(text: str) -> str:
+    """The text with the word at the beginning of each line in the colour of what it says."""
+    lines = []
+    for line in text.split("\n"):
+        found = [(word, colour) for colour, words in _COLOURS.items() for word in words if line.startswith(word)]
+        for word, colour in found[:1]:
+            whole = word in ("+", "-", "@@")
+            line = click.style(line if whole else word, fg=colour) + ("" if whole else line[len(word) :])  # noqa: PLW2901
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _colourful() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def summarize(markdown: str) -> None:
+    """Adds to the summary of a GitHub job, if it runs in one."""
+    file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if file and markdown:
+        try:
+            with open(file, "a", encoding="utf-8", newline="\n") as handle:  # noqa: PTH123 - appending
+                handle.write(f"{markdown}\n\n")
+        except OSError as error:
+            raise fail(f"cannot write the job summary: {error.strerror}", path=file) from None
 
 
 def put_bytes(data: bytes) -> None:
@@ -141,8 +186,20 @@ def read_file(file: Path) -> bytes:
         raise fail(f'cannot read "{file}": {error.strerror}') from None
 
 
-format_option = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the report."
+def format_options(*forms: str) -> Callable[[Any], Any]:
+    """The option for the format of a report."""
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Of the report."
+    )
+
+
+format_option = format_options("text", "json")
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    help="Threads that compile. Default: the cores.",
 )
 target_option = click.option("--target", metavar="T", help="Only for this target, by its name or a model's.")
 with_session = click.make_pass_decorator(Session)

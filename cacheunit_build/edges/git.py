@@ -29,27 +29,28 @@ class History:
         """
         if self._revision is None:
             return None
-        return (self._git("cat-file", "blob", f"{self._revision}:./{path}"),)
+        return (git_output(self._root, "cat-file", "blob", f"{self._revision}:./{path}"),)
 
     @cached_property
     def _revision(self) -> str | None:
         """The last commit that touched the lock, if the lock is still as it was there."""
-        found = self._git("log", "-1", "--format=%H", "--", self._lock)
+        found = git_output(self._root, "log", "-1", "--format=%H", "--", self._lock)
         revision = (found or b"").decode().strip()
-        if not revision or self._git("diff", "--quiet", revision, "--", self._lock) is None:
+        if not revision or git_output(self._root, "diff", "--quiet", revision, "--", self._lock) is None:
             return None
         return revision
 
-    def _git(self, *arguments: str) -> bytes | None:
-        """Standard output, None where git fails or is missing."""
-        try:
-            done = subprocess.run(  # noqa: S603 - fixed words and paths of the project, no shell
-                ["git", *arguments],  # noqa: S607 - the user's git
-                cwd=self._root,
-                capture_output=True,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except OSError:
-            return None
-        return done.stdout if done.returncode == 0 else None
+
+def git_output(root: Path, *arguments: str) -> bytes | None:
+    """The standard output of git in that folder, None where it fails or is missing."""
+    try:
+        done = subprocess.run(  # noqa: S603 - words of this program, and names that stand behind --end-of-options or --
+            ["git", *arguments],  # noqa: S607 - the user's git
+            cwd=root,
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -108,6 +108,7 @@ def _target_data(target: Target) -> dict[str, Any]:
         "tokenizer": tokenizer,
         "frame": asdict(target.frame),
         "cache": asdict(target.cache),
+        "price": None if target.price is None else asdict(target.price),
     }
 
 

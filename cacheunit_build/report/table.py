@@ -32,3 +32,10 @@ def _width(text: str) -> int:
         0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
         for character in text
     )
+
+
+def markdown_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+    """The rows as a Markdown table, the first of them its head; columns in `right` flush right."""
+    rule = ["---:" if column in right else "---" for column in range(len(rows[0]))]
+    head, *body = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))

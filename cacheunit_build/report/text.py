@@ -194,10 +194,16 @@ def target_text(target: Target) -> str:
         ("  encoder", frame.encoder or ""),
         ("  cache", f"{cache.kind}, unit {_unit(target)}, minimum {_known(cache.minimum)}"),
         ("  prices", f"read {_known(cache.read)}, write {_known(cache.write)} (an uncached token is 1)"),
+        ("  money", _money(target)),
         ("  marker", cache.marker or ""),
     ]
     evidence = [f"\n  {e.grade}, checked {e.checked}: {e.claim}\n    {e.source}" for e in cache.evidence]
     return "\n".join([target.name, columns([fact for fact in facts if fact[1]]), *evidence])
+
+
+def _money(target: Target) -> str:
+    price = target.price
+    return "" if price is None else f"{price.input:,} {price.currency} for a million uncached input tokens"
 
 
 def _unit(target: Target) -> str:

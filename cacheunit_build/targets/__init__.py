@@ -21,6 +21,7 @@ from cacheunit_build.target import (
     Frame,
     Grade,
     Marker,
+    Price,
     RequestFormat,
     Target,
     TokenizerSpec,
@@ -126,6 +127,11 @@ class _Cache(Strict):
         return self
 
 
+class _Price(Strict):
+    input: Number = Field(ge=0, description="What a million uncached input tokens cost.")
+    currency: str = Field(default="USD", min_length=1, description="The currency, as it is to be printed.")
+
+
 class TargetSchema(Strict):
     """What a prefix is compiled for."""
 
@@ -135,6 +141,7 @@ class TargetSchema(Strict):
     tokenizer: _Tokenizer | None = None
     frame: _Frame = _Frame()
     cache: _Cache = _Cache()
+    price: _Price | None = Field(default=None, description="For the money in `diff`; decides no byte.")
 
     @model_validator(mode="after")
     def _marker_of_format(self) -> Self:
@@ -245,6 +252,7 @@ def _target(name: str, document: Document, under: tuple[str, ...] = ()) -> Targe
         tokenizer=None if read.tokenizer is None else TokenizerSpec(**read.tokenizer.model_dump()),
         frame=Frame(**read.frame.model_dump()),
         cache=CacheRule(**cache, evidence=evidence),
+        price=None if read.price is None else Price(**read.price.model_dump()),
     )
 
 

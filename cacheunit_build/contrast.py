@@ -1,0 +1,157 @@
+"""Two versions of an artifact: where they begin to differ, what stays warm, and which source line did it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cacheunit_build.compose import wire_blocks
+from cacheunit_build.impact import Impact, cost, impact
+from cacheunit_build.locate import SourceChanges
+from cacheunit_build.origin import Place
+from cacheunit_build.result import FirstChange
+from cacheunit_build.sequences import common_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cacheunit_build.model import Artifact
+    from cacheunit_build.origin import Chain
+    from cacheunit_build.ports import Key
+    from cacheunit_build.result import Difference, Part
+    from cacheunit_build.version import Version
+
+
+class Contrast:
+    """Compares artifacts of two versions of a project.
+
+    Args:
+        now: the newer version.
+        then: the older one.
+    """
+
+    def __init__(self, now: Version, then: Version) -> None:
+        self._now = now
+        self._then = then
+        self._changes = SourceChanges(then.files.read, now.files.read)
+
+    def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
+        """The difference, with all that the two versions of its artifact tell."""
+        target = self._now.ready(new).target
+        found = self._impact(old, new)
+        same = found.first == old.entry.tokens == new.entry.tokens
+        return replace(
+            difference,
+            warm=found.warm,
+            rewritten=found.rewritten,
+            first=self._first(old, new, None if same else found.first),
+            cost=cost(found.warm, old.entry.tokens, new.entry.tokens, target.cache),
+            price=target.price,
+            text=(old.text.decode(), new.text.decode()),
+            why=None if found.warm is not None else _unknown(new),
+        )
+
+    def added(self, difference: Difference) -> Difference:
+        """An artifact that was not there, with what others of its target left in the cache for it."""
+        new = self._now.artifact(difference.key)
+        if new is None:
+            return difference
+        target = self._now.ready(new).target
+        found = [(self._impact(old, new), old.prefix) for old in self._then.artifacts() if old.target == new.target]
+        cold = Impact(first=0, warm=0, rewritten=new.entry.tokens)
+        best, shares = max(found, key=lambda item: item[0].warm or 0, default=(cold, ""))
+        return replace(
+            difference,
+            warm=best.warm,
+            rewritten=best.rewritten,
+            shares=shares if best.warm else None,
+            cost=cost(best.warm, 0, new.entry.tokens, target.cache),
+            price=target.price,
+            text=("", new.text.decode()),
+            why=None if best.warm is not None else _unknown(new),
+        )
+
+    def sources(self, keys: Iterable[Key]) -> dict[str, tuple[Key, ...]]:
+        """The sources that are not as they were -> those of the artifacts that looked for them."""
+        users: dict[str, list[Key]] = {}
+        for key in keys:
+            for path in dict.fromkeys([*self._now.inputs(key), *self._then.inputs(key)]):
+                if self._changes.changed(path):
+                    users.setdefault(path, []).append(key)
+        return {path: tuple(users[path]) for path in sorted(users)}
+
+    def _impact(self, old: Artifact, new: Artifact) -> Impact:
+        """What a cache that holds the old artifact serves of the new one; another vocabulary shares nothing."""
+        ready = self._now.ready(new)
+        rule = ready.target.cache
+        if ready.identity.tokenizer != self._then.ready(old).identity.tokenizer:
+            found = Impact(first=0, warm=0, rewritten=new.entry.tokens)
+        else:
+            blocks, before = wire_blocks(new.request), wire_blocks(old.request)
+            on_block = blocks[: len(before)] == before
+            found = impact(self._then.ids(old), self._now.ids(new), rule, on_block=on_block)
+        claims_units = rule.kind == "blocks" and new.margin
+        return replace(found, warm=None, rewritten=None) if claims_units else found
+
+    def _first(self, old: Artifact, new: Artifact, token: int | None) -> FirstChange:
+        was, is_now = old.text.decode(), new.text.decode()
+        place = common_prefix(was, is_now)
+        part = self._part(old, new, place)
+        unit = 0 if new.margin else new.entry.unit
+        return FirstChange(
+            part=part,
+            byte=None if was == is_now else len(is_now[:place].encode()),
+            token=token,
+            unit=None if token is None or not unit else token // unit,
+            source=self._source(old, new, part, place),
+        )
+
+    def _part(self, old: Artifact, new: Artifact, place: int) -> Part:
+        """The part of the request in which the model first reads something else."""
+        was, is_now = old.text.decode(), new.text.decode()
+        first, start = common_prefix(old.stem, new.stem), new.stem.find(is_now.strip() or "\0")
+        before_text = start >= 0 and first < start
+        if was != is_now and not before_text and (old.tools == new.tools or start == old.stem.find(was.strip())):
+            ends = (len(text) - len(one.padding_text) for text, one in ((was, old), (is_now, new)))
+            return "padding" if all(place >= end for end in ends) else "system"
+        if old.tools != new.tools:
+            return "tools"
+        return "examples" if self._then.turns(old) != self._now.turns(new) else "frame"
+
+    def _source(self, old: Artifact, new: Artifact, part: Part, place: int) -> Place | None:
+        """The line of the sources where that change was made."""
+        manifest = new.variant.manifest.path
+        others = [manifest, *self._now.inputs(new.key), *self._then.inputs(old.key)]
+        if part == "tools":
+            return self._changes.place(_tool_chain(old, new), (), others, below=True)
+        if part == "examples":
+            return self._changes.place(*self._turn_chains(old, new), others)
+        if part == "frame":
+            frame = [lookup.path for lookup in self._now.ready(new).lookups]
+            return self._changes.place((), (), [*frame, *reversed(others)])
+        return self._changes.place(self._now.chain(new, place), self._then.chain(old, place), others)
+
+    def _turn_chains(self, old: Artifact, new: Artifact) -> tuple[Chain, Chain]:
+        """Where the first turn that is different comes from, at its first character that is."""
+        turns = self._now.turns(new), self._then.turns(old)
+        index = common_prefix(*turns)
+        place = common_prefix(*(side[index][1] if index < len(side) else "" for side in turns))
+        manifest = new.variant.manifest
+        listed = Place(path=manifest.path, line=manifest.line("examples", index) or 1)
+        maps = self._now.origins(new).turns[index : index + 1], self._then.origins(old).turns[index : index + 1]
+        now, then = ([found.at(place) for found in side if place < len(found.text)] for side in maps)
+        return (*(now[0] if now else ()), listed), (then[0] if then else ())
+
+
+def _tool_chain(old: Artifact, new: Artifact) -> Chain:
+    """The first tool that is not as it was, and the manifest's list of them."""
+    manifest = new.variant.manifest
+    listed = Place(path=manifest.path, line=manifest.line("tools") or 1)
+    index = common_prefix(old.tools, new.tools)
+    return (*(Place(path=tool.path, line=tool.line or 1) for tool in new.tools[index : index + 1]), listed)
+
+
+def _unknown(artifact: Artifact) -> str:
+    if artifact.margin:
+        return "an estimate claims no units: how many tokens stay warm is unknown"
+    return "the target's cache rule is unknown, and so is how many tokens stay warm"

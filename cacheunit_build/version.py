@@ -1,0 +1,72 @@
+"""One version of a project, compiled: its artifacts, their token ids, and where their text came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacheunit_build.compiler import origins_of
+from cacheunit_build.model import Artifact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cacheunit_build.artifact import ReadyTarget
+    from cacheunit_build.compiler import Compiled
+    from cacheunit_build.model import Outcome
+    from cacheunit_build.origin import Chain, Origins
+    from cacheunit_build.ports import Key, Sources
+
+
+class Version:
+    """What a project's sources give, and the sources.
+
+    Args:
+        compiled: what was compiled; reused outcomes have no text.
+        files: where it was compiled from.
+    """
+
+    def __init__(self, compiled: Compiled, files: Sources) -> None:
+        self.compiled = compiled
+        self.files = files
+        self.outcomes: dict[Key, Outcome] = {outcome.key: outcome for outcome in compiled.artifacts}
+        self._origins: dict[str, Origins] = {}
+
+    def artifacts(self) -> Iterator[Artifact]:
+        """Those that were compiled whole, in the order of their names."""
+        return (outcome for outcome in self.compiled.artifacts if isinstance(outcome, Artifact))
+
+    def artifact(self, key: Key) -> Artifact | None:
+        """The artifact of that key, if it was compiled whole."""
+        outcome = self.outcomes.get(key)
+        return outcome if isinstance(outcome, Artifact) else None
+
+    def ready(self, artifact: Artifact) -> ReadyTarget:
+        """The target of an artifact, as it was loaded."""
+        return self.compiled.targets[artifact.target]
+
+    def ids(self, artifact: Artifact) -> Sequence[int]:
+        """The static token ids: those of the text in front of the user's words, less its soft end."""
+        return self.ready(artifact).tokenizer.encode(artifact.stem)[: artifact.entry.tokens]
+
+    def origins(self, artifact: Artifact) -> Origins:
+        """Where the texts of an artifact came from."""
+        if artifact.prefix not in self._origins:
+            self._origins[artifact.prefix] = origins_of(self.files, self.compiled.config, artifact.variant)
+        return self._origins[artifact.prefix]
+
+    def chain(self, artifact: Artifact, place: int) -> Chain:
+        """Where the character at `place` of the system text came from; nowhere, if it is padding or past the end."""
+        found = self.origins(artifact).system
+        return found.at(place) if place < len(found.text) else ()
+
+    def turns(self, artifact: Artifact) -> list[tuple[str, str]]:
+        """Role and text of each worked turn."""
+        roles = (example.role for example in artifact.variant.manifest.examples)
+        return [(role, turn.text) for role, turn in zip(roles, self.origins(artifact).turns, strict=True)]
+
+    def inputs(self, key: Key) -> list[str]:
+        """Every file that an artifact looked for, in order, and the settings."""
+        outcome = self.outcomes.get(key)
+        looked = [] if outcome is None else [lookup.path for lookup in outcome.lookups]
+        settings = self.compiled.config.path
+        return looked + ([] if settings is None or outcome is None else [settings])
