@@ -64,6 +64,7 @@ class Repository:
         Raises:
             CacheunitError: there is none here; says what to fetch in a shallow clone.
         """
+        _ = self.prefix  # says what is wrong outside of a repository
         commit = self._commit(name)
         if commit is not None:
             return Revision(
@@ -83,6 +84,7 @@ class Repository:
         Raises:
             CacheunitError: there is no commit yet, or a shallow clone lacks the common one; says what to fetch.
         """
+        _ = self.prefix
         head = self._commit("HEAD")
         if head is None:
             raise fail(
@@ -108,7 +110,6 @@ class Repository:
 
     def files(self, revision: Revision) -> RevisionFiles:
         """The project's files in that commit."""
-        _ = self.prefix  # says what is wrong outside of a repository
         listed = git_output(self._root, "ls-tree", "-r", "-z", revision.commit)
         if listed is None:
             raise fail(f"git cannot list the files of {revision.label}")

@@ -204,8 +204,8 @@ def diff_markdown(diff: Diff) -> str:
         (item.kind, f"`{_named(item)}`", f"`{item.target}`", *_numbers(item), _where(item)) for item in diff.differences
     ]
     units = (
-        "`once` is what the first request pays more while the cache is cold, `per 1M` what a million later ones pay more "
-        "than before, in prices of one uncached input token where no currency stands."
+        "`once` is what the first request pays more while the cache is cold, `per 1M` what a million later ones pay "
+        "more than before, in prices of one uncached input token where no currency stands."
     )
     parts = [f"### Prompt cache: {_summary(diff)}", f"Against {diff.against}. {units}"]
     parts.append(markdown_table([header, *rows], right=(3, 4, 5, 6, 7, 8)))
