@@ -57,16 +57,21 @@ class SourceChanges:
         gone = ((place.path, hunk) for place in old for hunk in self.hunks(place.path) if _has(hunk.old, place.line))
         for path, hunk in (*exact, *gone):
             if self._now(path) is not None:
-                return _start(path, hunk)
+                return self._start(path, hunk)
         for place in (*new, *old):
             hunks = self.hunks(place.path)
             if hunks and self._now(place.path) is not None:
-                return _start(place.path, _nearest(hunks, place.line, below=below))
+                return self._start(place.path, _nearest(hunks, place.line, below=below))
         for path in others:
             hunks = self.hunks(path)
             if hunks and self._now(path) is not None:
-                return _start(path, hunks[0])
+                return self._start(path, hunks[0])
         return None
+
+    def _start(self, path: str, hunk: Hunk) -> Place:
+        """Where a hunk begins; what was cut off at the end of a file, at its last line."""
+        lines = (self._now(path) or b"").rstrip(b"\r\n").count(b"\n") + 1
+        return Place(path=path, line=max(1, min(hunk.new.start, lines)))
 
     def _hunks(self, path: str) -> tuple[Hunk, ...]:
         if not self.changed(path):
@@ -78,10 +83,6 @@ class SourceChanges:
 def _has(lines: range, line: int) -> bool:
     """Whether a hunk has that line; where it has none, it stands in front of the line at which it begins."""
     return line in lines or (not lines and line == lines.start)
-
-
-def _start(path: str, hunk: Hunk) -> Place:
-    return Place(path=path, line=max(1, hunk.new.start))
 
 
 def _nearest(hunks: tuple[Hunk, ...], line: int, *, below: bool) -> Hunk:

@@ -101,7 +101,7 @@ EDITS = {
     "white space alone": ("templates/deep/one.j2", "One ends.\n", "One ends. \n", 3, "system"),
     "a blank line more": ("templates/top.j2", "## Questions\n\n", "## Questions\n\n\n", 15, "system"),
     "a line less": ("templates/top.j2", LONG.splitlines(keepends=True)[7], "", 9, "system"),
-    "the last line gone": ("templates/last.j2", "The end.\n", "", 12, "system"),
+    "the last line gone": ("templates/last.j2", "The end.\n", "", 11, "system"),
     "a variable": ("prefixes/a.yaml", "product: Acme", "product: Zenith", 13, "system"),
     "a variable printed as JSON": ("prefixes/a.yaml", "items: 30", "items: 31", 14, "system"),
     "a condition": ("prefixes/a.yaml", "loud: false", "loud: true", 15, "system"),

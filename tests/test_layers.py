@@ -27,9 +27,9 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact", "locate"}
+STAGES |= {"targets", "scaffold", "impact", "locate", "family"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
-STORY |= {"version", "contrast", "diff"}
+STORY |= {"version", "contrast", "diff", "kin"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli", "entry", "runtime"}
 MAY_IMPORT = {
@@ -38,7 +38,7 @@ MAY_IMPORT = {
     **dict.fromkeys(STAGES, GROUND | VALUES),
     **dict.fromkeys(STORY, GROUND | VALUES | STAGES | STORY),
     **dict.fromkeys(EDGES, GROUND | VALUES | EDGES | {"ports", "trace"}),
-    "report": GROUND | VALUES | STORY | {"report", "impact"},
+    "report": GROUND | VALUES | STORY | {"report", "impact", "family"},
     "commands": GROUND | VALUES | STAGES | STORY | EDGES | DOORS,
     "cli": GROUND | {"commands"},
     "entry": {"cli", "commands"},

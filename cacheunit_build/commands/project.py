@@ -159,21 +159,38 @@ def show(session: Session, name: str, target: str | None, *, tokens: bool, reque
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @target_option
+@click.option("--family", is_flag=True, help="Which leading units artifacts share, and what would share more.")
 @format_option
 @with_session
-def explain(session: Session, name: str, target: str | None, form: str) -> int:
+def explain(session: Session, name: str | None, target: str | None, form: str, *, family: bool) -> int:
     """Say why an artifact is as it is: inputs, plan and reason, what changed since the lock."""
     from cacheunit_build import explain as story
     from cacheunit_build.report.data import explained_data
     from cacheunit_build.report.text import explained_text
 
+    if family:
+        return _explain_families(session, Selection(names=(name,) if name else (), target=target), form)
+    if name is None:
+        raise click.UsageError("Missing argument 'NAME': which prefix is to be explained, or --family for all")
     explained = story.explain(session.edges(), Selection(names=(name,), target=target))
     if form == "json":
         put_json({"artifacts": [explained_data(item) for item in explained]})
     else:
         put(explained_text(explained))
+    return OK
+
+
+def _explain_families(session: Session, selection: Selection, form: str) -> int:
+    from cacheunit_build.kin import families
+    from cacheunit_build.report.family import families_data, families_text
+
+    found = families(session.edges(), selection)
+    if form == "json":
+        put_json(families_data(found))
+    else:
+        put(families_text(found))
     return OK
 
 

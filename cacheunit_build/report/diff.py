@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.report.annotation import annotation
 from cacheunit_build.report.data import errors_data
+from cacheunit_build.report.names import names_together
 from cacheunit_build.report.table import columns, markdown_table
 from cacheunit_build.report.textdiff import text_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from cacheunit_build.impact import Cost
     from cacheunit_build.result import Diff, Difference, FirstChange
     from cacheunit_build.target import Price
 
 _PER = 1_000_000
-_MOST_NAMES = 8
 
 
 def diff_data(diff: Diff) -> dict[str, Any]:
@@ -139,17 +139,7 @@ def _offsets(first: FirstChange) -> str:
 
 def _source_lines(diff: Diff) -> Iterator[str]:
     for path, keys in diff.sources.items():
-        yield f"{path} changed: {_names(prefix for prefix, _ in keys)}"
-
-
-def _names(prefixes: Iterable[str]) -> str:
-    """The prefixes, each once, with the number of their variants where there are several."""
-    variants: dict[str, dict[str, None]] = {}
-    for prefix in prefixes:
-        variants.setdefault(prefix.partition("@")[0], {})[prefix] = None
-    names = [next(iter(own)) if len(own) == 1 else f"{name} ({len(own)} variants)" for name, own in variants.items()]
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+        yield f"{path} changed: {names_together(prefix for prefix, _ in keys)}"
 
 
 def _unknowns(diff: Diff) -> Iterator[str]:
@@ -159,7 +149,7 @@ def _unknowns(diff: Diff) -> Iterator[str]:
         if item.why is not None:
             reasons.setdefault(item.why, []).append(item.prefix)
     for why, names in reasons.items():
-        yield f"{_names(names)}: {why}"
+        yield f"{names_together(names)}: {why}"
 
 
 def _text_diffs(diff: Diff) -> Iterator[str]:
