@@ -9,11 +9,14 @@ from cacheunit_build.build import old_lock
 from cacheunit_build.compiler import compile_project
 from cacheunit_build.errors import CacheunitError
 from cacheunit_build.model import Artifact
+from cacheunit_build.result import Change
 from cacheunit_build.since import SinceLock
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cacheunit_build.model import TargetIdentity
     from cacheunit_build.ports import Edges, Selection
-    from cacheunit_build.result import Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,14 @@ class Explained:
     engine: str
     locked: Literal["same", "different", "absent", "unknown"]
     changed: tuple[Change, ...]
+
+
+def _of_target(name: str, was: TargetIdentity | None, identities: Mapping[str, TargetIdentity]) -> tuple[Change, ...]:
+    """What of a target is not what the lock was made for: its rules, its vocabulary."""
+    now = identities[name]
+    old = (None, None) if was is None else (was.profile, was.tokenizer)
+    parts = zip(("rules", "vocabulary"), old, (now.profile, now.tokenizer), strict=True)
+    return tuple(Change(path=f"{part} of target {name}", old=a, new=b) for part, a, b in parts if a != b)
 
 
 def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
@@ -48,7 +59,9 @@ def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
         state: Literal["same", "different", "absent", "unknown"] = "unknown" if lock is None else "absent"
         if entry is not None:
             state = "same" if entry == artifact.entry else "different"
-        changed = () if since is None else since.changed(artifact.key)
+        changed = () if since is None or lock is None else since.changed(artifact.key)
+        if lock is not None and entry is not None:
+            changed += _of_target(artifact.target, lock.targets.get(artifact.target), compiled.identities)
         engine = compiled.targets[artifact.target].tokenizer.engine
         explained.append(Explained(artifact=artifact, engine=engine, locked=state, changed=changed))
     return tuple(explained)

@@ -14,11 +14,13 @@ from cacheunit_build.commands.session import (
     Progress,
     Session,
     format_option,
+    format_options,
     jobs_option,
     put,
     put_bytes,
     put_json,
     say_faults,
+    summarize,
     target_option,
     with_session,
 )
@@ -37,7 +39,7 @@ _names = click.argument("names", metavar="[NAME]...", nargs=-1)
 @target_option
 @click.option("--locked", is_flag=True, help="Write only what matches the lock; never the lock.")
 @jobs_option
-@format_option
+@format_options("text", "json", "markdown", "github")
 @with_session
 def build(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
@@ -57,9 +59,26 @@ def tell_built(session: Session, built: Built, form: str) -> int:
         from cacheunit_build.report.data import built_data
 
         put_json(built_data(built))
+    elif form in ("markdown", "github"):
+        from cacheunit_build.report.markdown import built_markdown
+
+        _put_review(session, form, built_markdown(built), built)
     else:
         _tell_built(session, built)
     return WRONG if built.faults else NO if built.drift else OK
+
+
+def _put_review(session: Session, form: str, markdown: str, found: Built | Checked) -> None:
+    """Markdown as it is; or annotations, and the Markdown in the summary of the job."""
+    from cacheunit_build.report.markdown import review_annotations
+
+    for note in found.notes:
+        session.say(f"note: {note}")
+    if form == "markdown":
+        put(markdown)
+    else:
+        put(review_annotations(found.faults, found.drift, session.in_repository))
+        summarize(markdown)
 
 
 def _tell_built(session: Session, built: Built) -> None:
@@ -73,7 +92,7 @@ def _tell_built(session: Session, built: Built) -> None:
         say_faults(built.faults)
         session.say(f"\n{len(built.faults)} error{'' if len(built.faults) == 1 else 's'}; nothing was written")
     elif built.drift:
-        put(drift_text(built.drift))
+        put(drift_text(built.drift), painted=True)
         session.say(
             '\nrefused: not as locked, nothing was written\n\nhint: "cacheunit build" locks what the sources give'
         )
@@ -85,7 +104,7 @@ def _tell_built(session: Session, built: Built) -> None:
 @_names
 @target_option
 @jobs_option
-@format_option
+@format_options("text", "json", "markdown", "github")
 @with_session
 def check(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:
     """Compile in memory, compare with the lock and build/; write nothing."""
@@ -105,6 +124,10 @@ def tell_checked(session: Session, checked: Checked, form: str) -> int:
         from cacheunit_build.report.data import checked_data
 
         put_json(checked_data(checked))
+    elif form in ("markdown", "github"):
+        from cacheunit_build.report.markdown import checked_markdown
+
+        _put_review(session, form, checked_markdown(checked), checked)
     else:
         _tell_checked(session, checked)
     return WRONG if checked.faults else OK if checked.ok else NO
@@ -118,7 +141,7 @@ def _tell_checked(session: Session, checked: Checked) -> None:
     if checked.faults:
         say_faults(checked.faults)
         return
-    put(checked_text(checked))
+    put(checked_text(checked), painted=True)
     if checked.drift:
         session.say('\nhint: "cacheunit build" makes and locks what the sources give')
 

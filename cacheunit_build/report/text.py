@@ -27,7 +27,7 @@ def built_text(built: Built, *, reasons: bool = False) -> str:
             artifact.prefix,
             artifact.target,
             f"{'about ' if artifact.margin else ''}{artifact.entry.tokens:,}",
-            _units(artifact),
+            units_cell(artifact),
             f"{artifact.entry.padding:,}",
             status_of(artifact, built),
             artifact.plan.reason if reasons else artifact.plan.action,
@@ -48,7 +48,7 @@ def _summary(built: Built) -> str:
     return f"{_plural(count, 'artifact')}, {tokens}: {', '.join(states)}; lock {built.lock}"
 
 
-def _units(artifact: Outcome) -> str:
+def units_cell(artifact: Outcome) -> str:
     """An estimate claims no units."""
     return "-" if artifact.margin else units_text(artifact.entry.tokens, artifact.entry.unit)
 
@@ -104,7 +104,7 @@ def _counted(artifact: Artifact) -> str:
 
 def _explained(explained: Explained) -> str:
     artifact, entry = explained.artifact, explained.artifact.entry
-    unit = f"{_units(artifact)} of {entry.unit:,}" if entry.unit else "none known"
+    unit = f"{units_cell(artifact)} of {entry.unit:,}" if entry.unit else "none known"
     facts = [
         ("  tokens", f"{entry.tokens:,} static, {_counted(artifact)} ({explained.engine})"),
         ("  soft", f"{artifact.soft:,} more at the end, which may change with what follows" if artifact.soft else ""),
