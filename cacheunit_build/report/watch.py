@@ -55,4 +55,5 @@ def _impact(outcome: Outcome, old: Entry, text: bytes, ready: ReadyTarget | None
     ids = ready.tokenizer.encode(outcome.stem.replace(now, then, 1))[: old.tokens]
     if fingerprint_ids(ids) != old.token_ids:
         return None
-    return impact(ids, ready.tokenizer.encode(outcome.stem)[: outcome.entry.tokens], ready.target.cache)
+    new = ready.tokenizer.encode(outcome.stem)[: outcome.entry.tokens]
+    return impact(ids, new, ready.target.cache, on_block=False)  # the text is one block: what goes on in it, is another
