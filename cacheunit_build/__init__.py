@@ -7,13 +7,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cacheunit_build.align import AlignmentError, align_padding, pad_text, pad_text_concat
     from cacheunit_build.errors import CacheunitError, Fault
-    from cacheunit_build.runtime import IntegrityError, Prefix, load
+    from cacheunit_build.runtime import IntegrityError, Observation, Prefix, load
 
 __all__ = [
     "AlignmentError",
     "CacheunitError",
     "Fault",
     "IntegrityError",
+    "Observation",
     "Prefix",
     "align_padding",
     "load",
@@ -26,6 +27,7 @@ _HOMES = {
     "CacheunitError": "errors",
     "Fault": "errors",
     "IntegrityError": "runtime",
+    "Observation": "runtime",
     "Prefix": "runtime",
     "align_padding": "align",
     "load": "runtime",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.fingerprint import fingerprint
+from cacheunit_build.usage import read_usage
 
 LOCK = "cacheunit.lock"
 VERSION = 1
@@ -19,6 +22,21 @@ _loaded: dict[tuple[str, str], Prefix] = {}
 
 class IntegrityError(CacheunitError):
     """The bytes of an artifact are not those that were locked; the message names file, expected and found."""
+
+
+Verdict = Literal["warm", "partial", "cold", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What a response said of the prefix: tokens read from the cache, and how many were to be expected of a warm one.
+
+    `warm`: all that was predicted; `partial`: less; `cold`: none; `unknown`: the server did not report.
+    """
+
+    hit: int | None
+    predicted: int
+    verdict: Verdict
 
 
 class Prefix:
@@ -33,7 +51,7 @@ class Prefix:
         fingerprint: of the request fragment, as the lock has it.
     """
 
-    __slots__ = ("_fragment", "counted", "fingerprint", "name", "target", "text", "tokens")
+    __slots__ = ("_fragment", "_root", "_unit", "counted", "fingerprint", "name", "target", "text", "tokens")
 
     name: str
     target: str
@@ -42,9 +60,11 @@ class Prefix:
     counted: str
     fingerprint: str
 
-    def __init__(self, name: str, target: str, entry: dict[str, Any], text: bytes, fragment: bytes) -> None:
-        values = {"name": name, "target": target, "text": text.decode(), "_fragment": fragment}
+    def __init__(self, name: str, target: str, entry: dict[str, Any], files: tuple[bytes, bytes], root: Path) -> None:
+        text, fragment = files
+        values = {"name": name, "target": target, "text": text.decode(), "_fragment": fragment, "_root": root}
         values |= {"tokens": entry["tokens"], "counted": entry["counted"], "fingerprint": entry["request"]}
+        values |= {"_unit": entry["unit"]}
         for key, value in values.items():
             object.__setattr__(self, key, value)
 
@@ -82,6 +102,32 @@ class Prefix:
             return {**fragment, "prompt": fragment["prompt"] + continuation, **others}
         return {**fragment, place: [*fragment.get(place, []), *(messages or [])], **others}
 
+    def observe(self, usage: object) -> Observation:
+        """What a response says of this prefix.
+
+        Args:
+            usage: the response, or its part that tells of usage, as a mapping or an object: of OpenAI (chat and
+                responses), Anthropic, DeepSeek, Gemini, Bedrock, vLLM or llama.cpp.
+        """
+        hit = read_usage(usage).hit
+        _, margin = _rule(self._root, self.target)  # type: ignore[attr-defined]
+        verdict: Verdict = "partial"
+        if hit is None:
+            verdict = "unknown"
+        elif hit == 0:
+            verdict = "cold"
+        elif hit >= self.predicted * (1 - margin):
+            verdict = "warm"
+        return Observation(hit=hit, predicted=self.predicted, verdict=verdict)
+
+    @property
+    def predicted(self) -> int:
+        """Tokens that a warm cache serves of it: whole units, and none below the target's minimum."""
+        minimum, _ = _rule(self._root, self.target)  # type: ignore[attr-defined]
+        unit: int = self._unit  # type: ignore[attr-defined]
+        whole = self.tokens - self.tokens % unit if unit else self.tokens
+        return 0 if self.tokens < minimum else whole
+
 
 def load(name: str, *, target: str | None = None, root: str | Path | None = None, **axes: str | bool) -> Prefix:
     """The prefix of that name, as it was locked.
@@ -108,8 +154,31 @@ def load(name: str, *, target: str | None = None, root: str | Path | None = None
     fragment = _verified(base / f"{chosen}.json", entry["request"])
     key = (full + chosen, entry["text"] + entry["request"])
     if key not in _loaded:
-        _loaded[key] = Prefix(full, chosen, entry, text, fragment)
+        _loaded[key] = Prefix(full, chosen, entry, (text, fragment), folder)
     return _loaded[key]
+
+
+@cache
+def _rule(root: Path, target: str) -> tuple[int, float]:
+    """The minimum of a target, and the margin of its counts, from its table and those that it extends."""
+    tables: dict[str, Any] = _settings(root).get("target", {})
+    chain: list[dict[str, Any]] = []
+    name: str | None = target
+    while name is not None and len(chain) <= len(tables):
+        shipped = Path(__file__).parent / "targets" / f"{name}.toml"
+        chain.append(tables[name] if name in tables else tomllib.loads(_text(shipped)))
+        name = chain[-1].get("extends")
+    rule: dict[str, Any] = {}
+    margin = 0.0
+    for table in reversed(chain):
+        own = table.get("cache", {})
+        rule = own if own.get("kind", rule.get("kind")) != rule.get("kind") else {**rule, **own}
+        margin = table["tokenizer"].get("margin", 0.0) if "tokenizer" in table else margin
+    return rule.get("minimum", 0), margin
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8") if file.is_file() else ""
 
 
 def _root(start: Path, *, nearest: bool) -> Path:
@@ -150,14 +219,18 @@ def _target(name: str, target: str | None, entries: dict[str, Any]) -> str:
 
 def _build_folder(root: Path) -> str:
     """The folder of artifacts, as the project's settings name it."""
+    return str(_settings(root).get("build", "build"))
+
+
+def _settings(root: Path) -> dict[str, Any]:
+    """The project's settings, in whichever file they stand."""
     for name, keys in (("cacheunit.toml", ()), ("pyproject.toml", ("tool", "cacheunit"))):
-        if (root / name).is_file():
-            table: Any = tomllib.loads((root / name).read_text("utf-8"))
-            for key in keys:
-                table = table.get(key, {})
-            if "build" in table:
-                return str(table["build"])
-    return "build"
+        table: dict[str, Any] = tomllib.loads(_text(root / name))
+        for key in keys:
+            table = table.get(key, {})
+        if table:
+            return table
+    return {}
 
 
 def _verified(path: Path, expected: str) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "cacheunit_build"
 
-GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences"}
+GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences", "usage"}
 VALUES = {"model", "target", "origin"}
 STAGES = {
     "manifest",

@@ -1,0 +1,124 @@
+"""What a response says of the cache, in the form of each provider, and what was to be expected."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cacheunit_build import load
+from cacheunit_build.usage import Usage, read_usage
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+REPLIES: dict[str, tuple[Any, Usage]] = {
+    "OpenAI chat": (
+        {"prompt_tokens": 1500, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1280}},
+        Usage(hit=1280, written=None, prompt=1500),
+    ),
+    "OpenAI, with a paid write": (
+        {"prompt_tokens": 1500, "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 1400}},
+        Usage(hit=0, written=1400, prompt=1500),
+    ),
+    "OpenAI responses": (
+        {"input_tokens": 1500, "input_tokens_details": {"cached_tokens": 1280}, "output_tokens": 3},
+        Usage(hit=1280, written=None, prompt=1500),
+    ),
+    "Anthropic": (
+        {"input_tokens": 20, "cache_read_input_tokens": 1280, "cache_creation_input_tokens": 0, "output_tokens": 3},
+        Usage(hit=1280, written=0, prompt=1300),
+    ),
+    "DeepSeek": (
+        {"prompt_tokens": 1500, "prompt_cache_hit_tokens": 1280, "prompt_cache_miss_tokens": 220},
+        Usage(hit=1280, written=None, prompt=1500),
+    ),
+    "Gemini, REST": (
+        {"usageMetadata": {"promptTokenCount": 1500, "cachedContentTokenCount": 1280}},
+        Usage(hit=1280, written=None, prompt=1500),
+    ),
+    "Gemini, Python": (
+        SimpleNamespace(usage_metadata=SimpleNamespace(prompt_token_count=1500, cached_content_token_count=1280)),
+        Usage(hit=1280, written=None, prompt=1500),
+    ),
+    "Bedrock": (
+        {"usage": {"inputTokens": 20, "cacheReadInputTokens": 1280, "cacheWriteInputTokens": 0, "outputTokens": 3}},
+        Usage(hit=1280, written=0, prompt=1300),
+    ),
+    "llama.cpp": (
+        {"content": "x", "tokens_cached": 99, "timings": {"cache_n": 1280, "prompt_n": 20}},
+        Usage(hit=1280, written=None, prompt=None),
+    ),
+    "an object of a library": (
+        SimpleNamespace(usage=SimpleNamespace(prompt_tokens=9, prompt_tokens_details=SimpleNamespace(cached_tokens=8))),
+        Usage(hit=8, written=None, prompt=9),
+    ),
+    "vLLM that does not report": (
+        {"prompt_tokens": 1500, "prompt_tokens_details": None},
+        Usage(hit=None, written=None, prompt=1500),
+    ),
+    "numbers as text": (
+        {"prompt_tokens": "1500", "prompt_tokens_details": {"cached_tokens": "1280"}},
+        Usage(hit=1280, written=None, prompt=1500),
+    ),
+    "no numbers": (
+        {"prompt_tokens": True, "prompt_tokens_details": {"cached_tokens": -1}, "cache_read_input_tokens": "many"},
+        Usage(hit=None, written=None, prompt=None),
+    ),
+    "nothing": (None, Usage(hit=None, written=None, prompt=None)),
+    "a text": ("overloaded", Usage(hit=None, written=None, prompt=None)),
+}
+
+
+@pytest.mark.parametrize("provider", REPLIES)
+def test_each_provider_is_understood(provider: str) -> None:
+    value, expected = REPLIES[provider]
+    assert read_usage(value) == expected
+
+
+SETTINGS = """
+targets = ["deepseek-v4"]
+[target.short]
+extends = "anthropic-1024"
+[target.ours]
+extends = "short"
+cache = {minimum = 4}
+[target.other]
+extends = "ours"
+cache = {kind = "tokens"}
+"""
+
+
+@pytest.fixture
+def locked(project: Project) -> Project:
+    project.write(
+        {
+            "cacheunit.toml": SETTINGS,
+            "prefixes/a.yaml": "system: a.j2\ntargets: [deepseek-v4, short, ours, other]\npadding: 'off'\n",
+            "templates/a.j2": "You answer briefly and to the point. " * 40,
+        }
+    )
+    project.built()
+    return project
+
+
+VERDICTS = [(256, "warm"), (300, "warm"), (255, "partial"), (128, "partial"), (0, "cold"), (None, "unknown")]
+
+
+@pytest.mark.parametrize(("hit", "verdict"), VERDICTS)
+def test_a_verdict_is_held_against_whole_units(locked: Project, hit: int | None, verdict: str) -> None:
+    prefix = load("a", target="deepseek-v4", root=locked.root)
+    assert prefix.predicted == 256 < prefix.tokens
+    observed = prefix.observe({"prompt_tokens_details": {"cached_tokens": hit}})
+    assert (observed.hit, observed.predicted, observed.verdict) == (hit, 256, verdict)
+
+
+def test_below_the_minimum_nothing_is_predicted_and_an_estimate_has_its_margin(locked: Project) -> None:
+    assert load("a", target="short", root=locked.root).predicted == 0
+    ours = load("a", target="ours", root=locked.root)
+    assert (ours.predicted, ours.counted) == (ours.tokens, "estimate")
+    assert ours.observe({"cache_read_input_tokens": ours.tokens // 2 + 1}).verdict == "warm"
+    assert ours.observe({"cache_read_input_tokens": ours.tokens // 2 - 1}).verdict == "partial"
+    other = load("a", target="other", root=locked.root)
+    assert other.predicted == other.tokens  # another kind of cache rule comes whole, without the minimum
