@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from cacheunit_build.document import read_json
-from cacheunit_build.errors import CacheunitError, Fault
+from cacheunit_build.errors import CacheunitError, Fault, fail
 from cacheunit_build.model import Drift, Entry, Lock, TargetIdentity, artifact_paths
 from cacheunit_build.schema import Strict, validate
 
@@ -102,9 +102,14 @@ def _refuse_newer(document: Document, data: bytes) -> None:
 def _validated(document: Document, data: bytes) -> _Lock:
     """The lock as its schema has it; lines are looked for only where something is wrong."""
     try:
-        return validate(_Lock, document)
+        read = validate(_Lock, document)
     except CacheunitError:
         return validate(_Lock, read_json(data, document.path))
+    for prefix, by_target in read.prefixes.items():
+        for target in by_target.keys() - read.targets.keys():
+            line = read_json(data, document.path).line(("prefixes", prefix, target))
+            raise fail(f'"{prefix}" names the target "{target}", which is not listed', path=document.path, line=line)
+    return read
 
 
 def write_lock(lock: Lock) -> bytes:

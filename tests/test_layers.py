@@ -26,10 +26,10 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact"}
+STAGES |= {"targets", "scaffold", "impact", "merging"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 EDGES = {"edges"}
-DOORS = {"report", "commands", "cli", "entry", "runtime"}
+DOORS = {"report", "commands", "cli", "entry", "__main__", "runtime"}
 MAY_IMPORT = {
     **dict.fromkeys(GROUND, GROUND),
     **dict.fromkeys(VALUES, GROUND | VALUES),
@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "commands": GROUND | VALUES | STAGES | STORY | EDGES | DOORS,
     "cli": GROUND | {"commands"},
     "entry": {"cli", "commands"},
+    "__main__": {"entry"},
     "runtime": GROUND,
 }
 # Two stages are one noun in two rooms: Jinja's environment is what templates are rendered in.
