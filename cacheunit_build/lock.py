@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -105,11 +106,31 @@ def _validated(document: Document, data: bytes) -> _Lock:
         read = validate(_Lock, document)
     except CacheunitError:
         return validate(_Lock, read_json(data, document.path))
-    for prefix, by_target in read.prefixes.items():
-        for target in by_target.keys() - read.targets.keys():
-            line = read_json(data, document.path).line(("prefixes", prefix, target))
-            raise fail(f'"{prefix}" names the target "{target}", which is not listed', path=document.path, line=line)
+    wrong = next(_misplaced(read), None)
+    if wrong is not None:
+        raise fail(wrong[0], path=document.path, line=read_json(data, document.path).line(wrong[1:]))
     return read
+
+
+def _misplaced(read: _Lock) -> Iterator[tuple[str, ...]]:
+    """What `write_lock` would not write, and yet a merge by line may: message, and the keys where it stands."""
+    used = {target for by_target in read.prefixes.values() for target in by_target}
+    blocks: list[tuple[tuple[str, ...], Collection[str]]] = [
+        (("targets",), read.targets),
+        (("prefixes",), read.prefixes),
+    ]
+    blocks += [(("prefixes", prefix), by_target) for prefix, by_target in read.prefixes.items()]
+    for keys, block in blocks:
+        if not block and len(keys) > 1:
+            yield f'"{keys[1]}" has no target', *keys
+        for before, after in pairwise(block):
+            if before > after:
+                yield f'"{after}" stands after "{before}"', *keys, after
+    for target in sorted(used ^ read.targets.keys()):
+        if target in used:
+            yield f'the target "{target}" is not listed', "targets"
+        else:
+            yield f'nothing uses the target "{target}"', "targets", target
 
 
 def write_lock(lock: Lock) -> bytes:

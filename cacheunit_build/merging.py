@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 from cacheunit_build.model import Lock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cacheunit_build.model import Entry, TargetIdentity
 
 Key = tuple[str, str]
@@ -46,8 +44,10 @@ class Merged:
         for clash in self.clashes:
             if clash.prefix is None:
                 targets[clash.target] = side.targets.get(clash.target, targets[clash.target])
-            else:
-                _put(entries, (clash.prefix, clash.target), side.entries.get((clash.prefix, clash.target)))
+                continue
+            entries.pop((clash.prefix, clash.target), None)
+            if (clash.prefix, clash.target) in side.entries:
+                entries[clash.prefix, clash.target] = side.entries[clash.prefix, clash.target]
         return Lock(targets=targets, entries=entries)
 
 
@@ -65,27 +65,32 @@ def merge_locks(base: Lock, ours: Lock, theirs: Lock) -> Merged:
         agreed = _agreed(before, mine, yours)
         if agreed is None:
             clashes.append(Clash(prefix=key[0], target=key[1], what=_what(before, mine, yours)))
-        elif agreed[0] is not None and not any(_holds(key, agreed[0], targets, side) for side in (ours, theirs)):
-            clashes.append(Clash(prefix=key[0], target=key[1], what=f"made for a {key[1]} that the other side changed"))
-            agreed = None
-        _put(entries, key, mine if agreed is None else agreed[0])
+        elif agreed[0] is not None and mine != yours:
+            maker = ours if mine == agreed[0] else theirs
+            if key[1] in rivals or maker.targets.get(key[1]) != targets.get(key[1]):
+                what = f'made for rules or a vocabulary of "{key[1]}" that the other side replaced'
+                clashes.append(Clash(prefix=key[0], target=key[1], what=what))
+                agreed = None
+        entry = mine if agreed is None else agreed[0]
+        if entry is not None:
+            entries[key] = entry
     used = {key[1] for key in entries} | {clash.target for clash in clashes}
-    clashes = [*(clash for clash in rivals if clash.target in used), *clashes]
+    clashes = [*(clash for name, clash in rivals.items() if name in used), *clashes]
     return Merged(lock=Lock(targets=targets, entries=entries), clashes=tuple(clashes))
 
 
-def _merged_targets(base: Lock, ours: Lock, theirs: Lock) -> tuple[dict[str, TargetIdentity], list[Clash]]:
-    """The identities; a side that names a target nowhere has no entry for it, and so nothing to say of it."""
+def _merged_targets(base: Lock, ours: Lock, theirs: Lock) -> tuple[dict[str, TargetIdentity], dict[str, Clash]]:
+    """The identities, and those that clash; a side that lists no such target has no entry for it, and no say."""
     targets = {**theirs.targets, **ours.targets}
-    clashes: list[Clash] = []
+    rivals: dict[str, Clash] = {}
     for name in sorted(ours.targets.keys() & theirs.targets.keys()):
         before, mine, yours = base.targets.get(name), ours.targets[name], theirs.targets[name]
         agreed = _agreed(before, mine, yours)
         if agreed is None:
-            clashes.append(Clash(prefix=None, target=name, what=_what(before, mine, yours)))
+            rivals[name] = Clash(prefix=None, target=name, what=_what(before, mine, yours))
         elif agreed[0] is not None:
             targets[name] = agreed[0]
-    return targets, clashes
+    return targets, rivals
 
 
 def _agreed(before: T | None, mine: T | None, yours: T | None) -> tuple[T | None] | None:
@@ -93,18 +98,6 @@ def _agreed(before: T | None, mine: T | None, yours: T | None) -> tuple[T | None
     if yours in (mine, before):
         return (mine,)
     return (yours,) if mine == before else None
-
-
-def _holds(key: Key, entry: Entry, targets: Mapping[str, TargetIdentity], side: Lock) -> bool:
-    """Whether that side has the entry, for the target as it is now."""
-    return side.entries.get(key) == entry and side.targets.get(key[1]) == targets.get(key[1])
-
-
-def _put(entries: dict[Key, Entry], key: Key, entry: Entry | None) -> None:
-    if entry is None:
-        entries.pop(key, None)
-    else:
-        entries[key] = entry
 
 
 def _what(before: object, mine: object, yours: object) -> str:

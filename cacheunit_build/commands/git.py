@@ -137,7 +137,7 @@ def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> 
     texts = [write_lock(result.decided_by(lock)) for lock in locks]
     merged, marked = merge_texts(session.folder, *texts)
     # Two changes of one entry may merge by line, into an entry that nobody made: without a base, all are marked.
-    (session.folder / ours).write_bytes(merged if marked else merge_texts(session.folder, b"", *texts[1:])[0])
+    (session.folder / ours).write_bytes(merged if marked else merge_texts(session.folder, None, *texts[1:])[0])
     say_faults(Fault(message=str(clash), path=path) for clash in result.clashes)
     session.say('\nhint: merge the sources, then "cacheunit build" makes the lock anew from them')
     return NO

@@ -63,21 +63,22 @@ class Clone:
         return dict(zip(fields[1::3], fields[2::3], strict=True))
 
 
-def merge_texts(folder: Path, base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bool]:
+def merge_texts(folder: Path, base: bytes | None, ours: bytes, theirs: bytes) -> tuple[bytes, bool]:
     """What git makes of three texts, and whether conflicts are left in it, marked in the style that is set.
 
     Args:
         folder: where git looks for that setting.
-        base: what both sides had.
+        base: what both sides had; None marks all that differs, and shows no base in the markers.
         ours: our side.
         theirs: their side.
     """
     with tempfile.TemporaryDirectory() as made:
         files = [Path(made, name) for name in ("ours", "base", "theirs")]
-        for file, data in zip(files, (ours, base, theirs), strict=True):
+        for file, data in zip(files, (ours, base or b"", theirs), strict=True):
             file.write_bytes(data)
         labels = [word for file in files for word in ("-L", file.name)]
-        done = _git(folder, "merge-file", "-p", "-q", *labels, *map(str, files))
+        style = [] if base is not None else ["-c", "merge.conflictStyle=merge"]
+        done = _git(folder, *style, "merge-file", "-p", "-q", *labels, *map(str, files))
     if done.returncode != 0 and done.returncode not in _CONFLICTS:
         raise fail(f"git cannot merge the texts: {_said(done)}")
     return done.stdout, done.returncode != 0
