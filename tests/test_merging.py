@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -450,9 +451,15 @@ def test_without_git_is_a_fault(project: Project, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_project_in_a_subfolder_with_spaces_of_a_linked_work_tree_is_merged_and_shown(
-    bare: Repository, cacheunit: Cacheunit
+    bare: Repository, cacheunit: Cacheunit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Git runs driver and textconv by itself, with nothing of a virtual environment on its path."""
+    """Git runs driver and textconv by itself, by an interpreter anywhere, that imports nothing of the repository."""
+    python = tmp_path / "it's 100%O" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    bare.project.write({"json.py": "raise SystemExit(9)\n"})
     sub = "my bots/it's 100 %O"
     inner = Project(root=bare.top / sub, cacheunit=cacheunit)
     inner.write(FILES)
