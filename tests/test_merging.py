@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from cacheunit_build.edges.drivers import merge_texts
 from cacheunit_build.errors import CacheunitError
-from cacheunit_build.lock import parse_lock, write_lock
+from cacheunit_build.lock import LockUnknownError, parse_lock, write_lock
 from cacheunit_build.merging import merge_locks
 from cacheunit_build.model import Entry, Lock, TargetIdentity
 
@@ -286,20 +287,23 @@ def test_the_driver_merges_what_lines_cannot(project: Project) -> None:
 
 
 def test_the_driver_marks_what_clashes_and_says_one_line_an_entry(project: Project) -> None:
-    ran = driven(project, lock(a=1, b=1, c=1, d=1), lock(a=2, b=2, d=1), lock(a=3, b=1, c=3, d=4))
+    ran = driven(project, lock(a=1, b=1, c=1, d=1, e=1), lock(a=2, b=5, d=1, e=6), lock(a=3, b=1, c=3, d=4))
     assert ran.code == 1
     assert ran.err.splitlines() == [
         "error: sub/cacheunit.lock: a for t: both sides changed it, not alike",
         "",
         "error: sub/cacheunit.lock: c for t: ours removed it, theirs changed it",
         "",
+        "error: sub/cacheunit.lock: e for t: ours changed it, theirs removed it",
+        "",
         'hint: merge the sources, then "cacheunit build" makes the lock anew from them',
     ]
     text = project.read("ours").decode()
-    assert text.count("\n<<<<<<< ours\n") == text.count("\n>>>>>>> theirs\n") == 2
+    marked = re.findall(r"^<<<<<<< ours\n(.*?)^=======\n(.*?)^>>>>>>> theirs\n", text, re.MULTILINE | re.DOTALL)
+    tokens = [tuple(re.findall(r'"tokens": (\d)', side) for side in sides) for sides in marked]
+    assert tokens == [(["2"], ["3"]), ([], ["3"]), (["6"], [])]
     # What does not clash stands there once, as merged, outside of the markers.
-    assert text.count('"tokens": 2') == 2
-    assert text.index('"tokens": 4') > text.rindex(">>>>>>> theirs")
+    assert (text.count('"tokens": 5'), text.count('"tokens": 4')) == (1, 1)
 
 
 def test_a_clash_that_lines_would_merge_is_marked(project: Project) -> None:
@@ -307,6 +311,17 @@ def test_a_clash_that_lines_would_merge_is_marked(project: Project) -> None:
     ours, theirs = base.replace(b'"tokens": 1', b'"tokens": 2'), base.replace(b'"unit": 128', b'"unit": 64')
     assert driven(project, base, ours, theirs).code == 1
     assert project.read("ours").count(b"\n=======\n") == 2
+
+
+def test_a_clash_that_lines_merge_into_no_lock_is_marked_and_without_the_driver_refused(project: Project) -> None:
+    texts = lock(b=1, d=1), lock(c=2, d=1), lock(b=1, c=3, d=1)
+    text, conflict = merge_texts(project.root, *texts)
+    assert not conflict
+    with pytest.raises(LockUnknownError, match='duplicate key "c"'):
+        parse_lock(text, LOCK)
+    ran = driven(project, *texts)
+    assert (ran.code, ran.err.count("error: ")) == (1, 1)
+    assert b"\n<<<<<<< ours\n" in project.read("ours")
 
 
 def test_an_entry_made_for_rules_that_the_other_side_changed_clashes(project: Project) -> None:
@@ -320,6 +335,12 @@ def test_rules_that_both_sides_changed_clash(project: Project) -> None:
     ran = driven(project, lock(a=1), lock(a=1, profile="8"), lock(a=1, profile="9"))
     assert ran.code == 1
     assert ran.err.startswith("error: sub/cacheunit.lock: t: both sides changed it, not alike\n")
+
+
+def test_rules_that_nothing_is_left_for_do_not_clash(project: Project) -> None:
+    ran = driven(project, lock(a=1, b=1), lock(a=1, profile="8"), lock(b=1, profile="9"))
+    assert (ran.code, ran.err) == (0, "")
+    assert project.read("ours") == lock()
 
 
 def test_a_lock_that_both_sides_began_is_merged(project: Project) -> None:

@@ -84,9 +84,8 @@ def _attribute(clone: Clone, files: ProjectFiles) -> str:
     start += b"" if start.endswith(b"\n") or not start else b"\n"
     files.commit({_ATTRIBUTES: start + _LINE + b"\n"}, (), None)
     if clone.attributes(LOCK, *wanted) != wanted:
-        files.commit(
-            {} if before is None else {_ATTRIBUTES: before}, () if before is not None else (_ATTRIBUTES,), None
-        )
+        gone = (_ATTRIBUTES,) if before is None else ()
+        files.commit({} if before is None else {_ATTRIBUTES: before}, gone, None)
         hint = 'look for its name in .git/info/attributes, which goes before ".gitattributes"'
         raise fail("other attributes of git overrule those of the lock", hint=hint)
     return "made" if before is None else "added to"
