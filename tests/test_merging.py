@@ -397,9 +397,9 @@ def test_a_lock_is_shown_as_one_line_a_target_and_an_entry(project: Project) -> 
     assert ran.out.splitlines() == [
         "target t  profile 888888888888  tokenizer 999999999999",
         "target u  profile 888888888888  tokenizer 999999999999",
-        f"a@x=1  t  1,300 tokens  10 + 20 units of 128  padding 3  exact  text {ones}  request {ones}  ids {ones}",
-        f"b  t  1,280 tokens  10 units of 128  padding 3  exact  text {twos}  request {twos}  ids {twos}",
-        f"b  u  about 1,100 tokens  - units  padding 3  estimate  text {threes}  request {threes}",
+        f"a@x=1  t  1,300 tokens  units 10 + 20 of 128  padding 3  exact  text {ones}  request {ones}  ids {ones}",
+        f"b  t  1,280 tokens  units 10 of 128  padding 3  exact  text {twos}  request {twos}  ids {twos}",
+        f"b  u  about 1,100 tokens  units -  padding 3  estimate  text {threes}  request {threes}",
     ]
 
 

@@ -47,9 +47,7 @@ def setup(session: Session, *, remove: bool) -> int:
         put(f"{'kept' if before == value else 'set'}  {name}")
     put(f"{done}  {_ATTRIBUTES}")
     if done != "kept":
-        session.say(
-            f"\nnext: commit {_ATTRIBUTES}; each clone runs this command once, and those that do not merge by line"
-        )
+        session.say(f"\nnext: commit {_ATTRIBUTES}, and run this once in each clone; one without it merges by line")
     return OK
 
 

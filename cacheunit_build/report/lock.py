@@ -27,7 +27,7 @@ def _entry(entry: Entry) -> str:
     unit = f" of {entry.unit:,}" if entry.unit else ""
     facts = [
         f"{'about ' if estimate else ''}{entry.tokens:,} tokens",
-        f"{'-' if estimate else units_text(entry.tokens, entry.unit)} units{unit}",
+        f"units {'-' if estimate else units_text(entry.tokens, entry.unit)}{unit}",
         f"padding {entry.padding:,}",
         entry.counted,
         f"text {_short(entry.text)}",
