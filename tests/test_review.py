@@ -137,8 +137,8 @@ def test_the_action_tells_a_change_and_fails_for_it_only_where_that_is_asked(
     project.edit("templates/a.md.j2", "Hello", "Good day")
     project.built()
     subprocess.run(["git", "commit", "-qam", "change"], cwd=project.root, check=True, capture_output=True)
-    code, _, summary = act("check diff", GITHUB_BASE_REF="dev")
+    code, _, summary = act("diff", GITHUB_BASE_REF="dev")
     assert code == 0
     assert "a" in summary
-    assert act("check diff", GITHUB_BASE_REF="dev", FAIL_ON_CHANGE="true")[0] == 1
-    assert act("check diff", AGAINST="no-such-revision")[0] == 2
+    assert act("diff", GITHUB_BASE_REF="dev", FAIL_ON_CHANGE="true")[0] == 1
+    assert act("diff", AGAINST="no-such-revision")[0] == 2
