@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from cacheunit_build.document import read_json
-from cacheunit_build.errors import CacheunitError, Fault
+from cacheunit_build.errors import CacheunitError, Fault, fail
 from cacheunit_build.model import Drift, Entry, Lock, TargetIdentity, artifact_paths
 from cacheunit_build.schema import Strict, validate
 
@@ -102,9 +103,34 @@ def _refuse_newer(document: Document, data: bytes) -> None:
 def _validated(document: Document, data: bytes) -> _Lock:
     """The lock as its schema has it; lines are looked for only where something is wrong."""
     try:
-        return validate(_Lock, document)
+        read = validate(_Lock, document)
     except CacheunitError:
         return validate(_Lock, read_json(data, document.path))
+    wrong = next(_misplaced(read), None)
+    if wrong is not None:
+        raise fail(wrong[0], path=document.path, line=read_json(data, document.path).line(wrong[1:]))
+    return read
+
+
+def _misplaced(read: _Lock) -> Iterator[tuple[str, ...]]:
+    """What `write_lock` would not write, and yet a merge by line may: message, and the keys where it stands."""
+    used = {target for by_target in read.prefixes.values() for target in by_target}
+    blocks: list[tuple[tuple[str, ...], Collection[str]]] = [
+        (("targets",), read.targets),
+        (("prefixes",), read.prefixes),
+    ]
+    blocks += [(("prefixes", prefix), by_target) for prefix, by_target in read.prefixes.items()]
+    for keys, block in blocks:
+        if not block and len(keys) > 1:
+            yield f'"{keys[1]}" has no target', *keys
+        for before, after in pairwise(block):
+            if before > after:
+                yield f'"{after}" stands after "{before}"', *keys, after
+    for target in sorted(used ^ read.targets.keys()):
+        if target in used:
+            yield f'the target "{target}" is not listed', "targets"
+        else:
+            yield f'nothing uses the target "{target}"', "targets", target
 
 
 def write_lock(lock: Lock) -> bytes:

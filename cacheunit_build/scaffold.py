@@ -33,7 +33,7 @@ variables:
 
 ATTRIBUTES = """\
 # What is fingerprinted must not be touched: no line-end conversion, no merge of artifacts.
-build/** -text
+build/** -text -merge
 cacheunit.lock -text
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -336,6 +337,22 @@ def test_what_an_encoder_prints_is_no_data(project: Project) -> None:
     project.run("build")
     assert project.run("show", "a").output == project.read("build/a/mine.txt")
     assert project.run("explain", "a", "--format", "json").output.startswith(b"{")
+
+
+def test_encoders_run_one_at_a_time_since_all_threads_share_standard_output() -> None:
+    """Two at once left the report of a build on standard error, now and then."""
+    framed = encoder(
+        "import threading\n"
+        "meeting = threading.Barrier(2, timeout=0.2)\n"
+        "def encode(messages):\n"
+        "    try:\n"
+        "        meeting.wait()\n"
+        "    except threading.BrokenBarrierError:\n"
+        "        return 'alone'\n"
+        "    return 'together'\n"
+    )
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(framed, [spoken()] * 2)) == ["alone"] * 2
 
 
 def test_loading_an_encoder_leaves_the_search_path_alone() -> None:

@@ -27,11 +27,11 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact", "locate", "family"}
+STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 STORY |= {"version", "contrast", "diff", "kin"}
 EDGES = {"edges"}
-DOORS = {"report", "commands", "cli", "entry", "runtime"}
+DOORS = {"report", "commands", "cli", "entry", "__main__", "runtime"}
 MAY_IMPORT = {
     **dict.fromkeys(GROUND, GROUND),
     **dict.fromkeys(VALUES, GROUND | VALUES),
@@ -42,6 +42,7 @@ MAY_IMPORT = {
     "commands": GROUND | VALUES | STAGES | STORY | EDGES | DOORS,
     "cli": GROUND | {"commands"},
     "entry": {"cli", "commands"},
+    "__main__": {"entry"},
     "runtime": GROUND,
 }
 # One noun in several rooms: Jinja's environment is what templates are rendered in, traced or not.

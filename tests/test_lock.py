@@ -97,6 +97,23 @@ def test_a_broken_lock_is_unknown(broken: bytes) -> None:
         parse_lock(broken, "cacheunit.lock")
 
 
+def test_what_only_a_merge_by_line_leaves_is_unknown() -> None:
+    """Each is well-formed, and yet no build writes it."""
+    value = json.loads(write_lock(lock({"a": entry(), "b": entry()})))
+    targets, (a, b) = value["targets"], value["prefixes"].values()
+    for line, message, listed, prefixes in (
+        (21, '"a" stands after "b"', targets, {"b": b, "a": a}),
+        (24, '"t" stands after "u"', {**targets, "u": targets["t"]}, {"a": {"u": a["t"], "t": a["t"]}}),
+        (8, 'nothing uses the target "u"', {**targets, "u": targets["t"]}, {"a": a}),
+        (3, 'the target "u" is not listed', targets, {"a": {**a, "u": a["t"]}}),
+        (21, '"b" has no target', targets, {"a": a, "b": {}}),
+    ):
+        text = json.dumps({"version": 1, "targets": listed, "prefixes": prefixes}, indent=2)
+        with pytest.raises(LockUnknownError) as caught:
+            parse_lock(text.encode(), "l")
+        assert (caught.value.faults[0].message, caught.value.faults[0].line) == (f"the lock is broken: {message}", line)
+
+
 @pytest.mark.parametrize("field", ["tokens", "text", "unit"])
 def test_a_lock_edited_by_hand_into_nonsense_is_unknown(field: str) -> None:
     value = json.loads(write_lock(lock({"a": entry()})))

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 import sys
+import threading
 import traceback
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cacheunit_build.model import Conversation
+
+_TALKING = threading.RLock()
+"""Standard output is one for all threads: two that redirect it at once may each put back what the other set."""
 
 
 def python_encoder(
@@ -34,7 +38,7 @@ def python_encoder(
     module.__file__ = path
     sys.modules[name] = module
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with _TALKING, contextlib.redirect_stdout(sys.stderr):
             exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the user names this file to be run
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises is a fault of the file
         raise _failed(error, path, "cannot be loaded") from None
@@ -49,7 +53,7 @@ def python_encoder(
     def framed(conversation: Conversation) -> str:
         messages, keywords = _call(conversation, takes_tools=takes_tools)
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # what it prints is talk, and no part of a report
+            with _TALKING, contextlib.redirect_stdout(sys.stderr):  # what it prints is talk, no part of a report
                 text = encode(messages, **keywords, **arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the same
             raise _failed(error, path, f'"{function}" failed') from None

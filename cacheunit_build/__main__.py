@@ -1,0 +1,5 @@
+"""`python -m cacheunit_build`: the command line of exactly this interpreter, wherever `cacheunit` may be."""
+
+from cacheunit_build.entry import main
+
+main()
