@@ -55,7 +55,7 @@ class ReadyTarget:
     def identity(self) -> TargetIdentity:
         """The fingerprints of the vocabulary, and of what else decides an artifact: format, frame, cache rule."""
         rules = asdict(self.target.cache)
-        del rules["evidence"]
+        del rules["evidence"], rules["primes"]  # neither decides a byte
         frame = {**asdict(self.target.frame), "files": [lookup.found for lookup in self.frame_lookups]}
         profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
         return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)

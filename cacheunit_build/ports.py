@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from cacheunit_build.model import Conversation
-    from cacheunit_build.target import TokenizerSpec
+    from cacheunit_build.target import RequestFormat, TokenizerSpec
     from cacheunit_build.trace import Record
+    from cacheunit_build.usage import Usage
 
 LOCK = "cacheunit.lock"
 """The lockfile, relative to the project root."""
@@ -122,6 +123,25 @@ class Memory(Protocol):
 
     def keep(self, record: Record, vocabularies: Collection[str], seen: Mapping[str, tuple[str, list[int]]]) -> None:
         """Remembers `record`, made with vocabularies from these files, and what was seen of the project's files."""
+
+
+class Server(Protocol):
+    """A live endpoint, asked within its bounds."""
+
+    def ask(self, form: RequestFormat, body: Mapping[str, Any]) -> Usage:
+        """Sends one request that asks for as little output as may be; gives what it says of the cache."""
+
+    def models(self) -> Sequence[str]:
+        """The models that it serves, none where it does not tell."""
+
+    def tokenize(self, model: str, text: str) -> Sequence[int] | None:
+        """The ids that the server gives to a text; None where it does not offer that."""
+
+    def metrics(self) -> str | None:
+        """What it tells of itself in the form of Prometheus, None where it does not."""
+
+    def wait(self, seconds: float) -> None:
+        """Waits."""
 
 
 class History(Protocol):

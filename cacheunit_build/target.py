@@ -73,7 +73,8 @@ class Evidence:
 class CacheRule:
     """How a target reuses a prefix. `unit` and `minimum` are tokens; None is unknown, a `minimum` of 0 is none.
 
-    `read` and `write` are prices in units of an uncached input token. `marker` is what a request must carry.
+    `read` and `write` are prices in units of an uncached input token. `marker` is what a request must carry. `primes`
+    is how many requests with different continuations it takes until a further one is served.
     """
 
     kind: CacheKind = "unknown"
@@ -82,6 +83,7 @@ class CacheRule:
     read: float | None = None
     write: float | None = None
     marker: Marker | None = None
+    primes: int = 1
     evidence: tuple[Evidence, ...] = ()
 
 

@@ -29,7 +29,7 @@ STAGES = {
 }
 STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
-STORY |= {"version", "contrast", "diff", "kin"}
+STORY |= {"version", "contrast", "diff", "kin", "verify"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli", "entry", "__main__", "runtime"}
 MAY_IMPORT = {

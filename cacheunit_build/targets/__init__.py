@@ -118,6 +118,9 @@ class _Cache(Strict):
     read: Number | None = Field(default=None, ge=0, le=1, description="Price of a cached token; an uncached one is 1.")
     write: Number | None = Field(default=None, ge=0, description="Price of writing a token to the cache.")
     marker: Marker | None = Field(default=None, description="What a request must carry for its prefix to be cached.")
+    primes: int = Field(
+        default=1, ge=1, le=5, description="Requests with different continuations until a further one is served."
+    )
     evidence: list[_Evidence] = Field(default=[])
 
     @model_validator(mode="after")

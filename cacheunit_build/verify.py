@@ -1,0 +1,216 @@
+"""The story of a proof: artifacts are sent to a live endpoint, and what it reports is held against the prediction."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from cacheunit_build.build import old_lock
+from cacheunit_build.compiler import compile_project
+from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.fingerprint import fingerprint
+from cacheunit_build.impact import reusable
+from cacheunit_build.model import Artifact, artifact_paths
+from cacheunit_build.ports import LOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from cacheunit_build.artifact import ReadyTarget
+    from cacheunit_build.ports import Edges, Selection, Server
+    from cacheunit_build.target import RequestFormat
+    from cacheunit_build.usage import Usage
+
+CONTINUATIONS = (
+    "Please say in one word what this is about.",
+    "42 is the answer; what was the question?",
+    "\nAnd once more, on a new line: is all well?",
+    "Über alles andere reden wir später.",
+    "那么,请用一句话回答。",
+    "- a list\n- of two items",
+)
+"""What is sent as the user's words: each begins with another token than the others."""
+
+Result = Literal["primed", "as predicted", "differs", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """One request: the tokens that were predicted to come from the cache, and those that the server reports.
+
+    The first one of an artifact fills the cache: nothing is predicted of it, and it is `primed`. `cause` is the likely
+    reason of a difference, or why nothing is known.
+    """
+
+    prefix: str
+    target: str
+    continuation: int
+    predicted: int | None
+    observed: int | None
+    verdict: Result
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often an artifact is asked for after the first request, and how long is waited before each, in seconds."""
+
+    attempts: int
+    wait: float
+
+
+def verify(  # noqa: PLR0913 - what a proof needs
+    edges: Edges,
+    server: Server,
+    selection: Selection,
+    patience: Patience,
+    *,
+    model: str | None = None,
+    told: Callable[[Verified], None] | None = None,
+) -> tuple[Verified, ...]:
+    """Sends every locked artifact with different continuations until the hits are as predicted.
+
+    Args:
+        edges: the outside world.
+        server: the endpoint.
+        selection: which artifacts.
+        patience: how often to ask.
+        model: its name; by default the first that the server serves, else the first of the target.
+        told: called with each result as it comes.
+
+    Raises:
+        CacheunitError: the sources, the lock and `build/` do not agree, or the endpoint is of no use.
+    """
+    artifacts, targets = _locked(edges, selection)
+    named = sorted({artifact.target for artifact in artifacts})
+    if len(named) > 1:
+        raise fail(f"one endpoint serves one of the targets {', '.join(named)}", hint="--target picks one")
+    served = model or next(iter(server.models()), None)
+    results: list[Verified] = []
+    for artifact in artifacts:
+        ready = targets[artifact.target]
+        name = served or next(iter(ready.target.models), None)
+        if name is None:
+            raise fail("the endpoint does not tell which models it serves", hint="--model names one")
+        for result in _Trial(artifact, ready, server, name).results(patience):
+            results.append(result)
+            if told is not None:
+                told(result)
+    return tuple(results)
+
+
+def _locked(edges: Edges, selection: Selection) -> tuple[list[Artifact], dict[str, ReadyTarget]]:
+    """The artifacts, if sources, lock and `build/` say the same of each."""
+    if edges.files.read(LOCK) is None:
+        raise fail(f"there is no {LOCK}: what is sent is what was locked", hint='run "cacheunit build"')
+    lock = old_lock(edges.files)
+    compiled = compile_project(edges, selection)
+    if compiled.faults:
+        raise CacheunitError(*compiled.faults)
+    artifacts = [item for item in compiled.artifacts if isinstance(item, Artifact)]
+    for artifact in artifacts:
+        named = f"{artifact.prefix} for {artifact.target}"
+        if lock.entries.get(artifact.key) != artifact.entry:
+            raise fail(f"{named} is not as locked", path=LOCK, hint='run "cacheunit build", or undo the change')
+        paths = artifact_paths(*artifact.key, compiled.config.build)
+        for path, data in zip(paths, (artifact.text, artifact.request), strict=True):
+            found = edges.files.fingerprint(path) if edges.files.exists(compiled.config.build) else fingerprint(data)
+            if found != fingerprint(data):
+                what = "is missing" if found is None else f"is not what was locked: found {found}"
+                raise fail(f"the artifact {what}", path=path, hint='run "cacheunit build"')
+    return artifacts, dict(compiled.targets)
+
+
+class _Trial:
+    """One artifact at one endpoint."""
+
+    def __init__(self, artifact: Artifact, ready: ReadyTarget, server: Server, model: str) -> None:
+        self._artifact = artifact
+        self._ready = ready
+        self._server = server
+        self._model = model
+        self._predicted = reusable(artifact.entry.tokens, ready.target.cache)
+
+    def results(self, patience: Patience) -> Iterator[Verified]:
+        """The first request fills the cache; further ones are sent until one is as predicted, or patience ends."""
+        yield self._verified(0, self._ask(0), None, "primed", None)
+        least = max(1, self._ready.target.cache.primes)
+        for attempt in range(1, max(patience.attempts, least) + 1):
+            self._server.wait(patience.wait)
+            usage = self._ask(attempt)
+            verdict, cause = self._judged(usage)
+            last = attempt >= max(patience.attempts, least) or verdict != "differs"
+            if last:
+                cause = self._cause(usage) if verdict == "differs" else cause
+                yield self._verified(attempt, usage, self._predicted, verdict, cause)
+                return
+
+    def _verified(
+        self, index: int, usage: Usage, predicted: int | None, verdict: Result, cause: str | None
+    ) -> Verified:
+        return Verified(
+            prefix=self._artifact.prefix,
+            target=self._artifact.target,
+            continuation=index,
+            predicted=predicted,
+            observed=usage.hit,
+            verdict=verdict,
+            cause=cause,
+        )
+
+    def _ask(self, index: int) -> Usage:
+        words = CONTINUATIONS[index % len(CONTINUATIONS)]
+        body = {**request_body(self._artifact.request, self._ready.target.request, words), "model": self._model}
+        return self._server.ask(self._ready.target.request, body)
+
+    def _judged(self, usage: Usage) -> tuple[Result, str | None]:
+        if usage.hit is None:
+            return "unknown", "the server does not report cached tokens (vLLM: --enable-prompt-tokens-details)"
+        if self._predicted is None:
+            return "unknown", "the target's cache rule is unknown, and so nothing is predicted"
+        soft = self._artifact.soft if self._ready.target.cache.kind == "tokens" else 0
+        margin = self._artifact.margin * self._predicted
+        as_predicted = self._predicted - margin <= usage.hit <= self._predicted + soft + margin
+        return ("as predicted" if as_predicted else "differs"), None
+
+    def _cause(self, usage: Usage) -> str:
+        """What most likely makes the difference."""
+        hit, predicted = usage.hit or 0, self._predicted or 0
+        entry, rule = self._artifact.entry, self._ready.target.cache
+        other = self._other_tokens()
+        if other is not None:
+            return other
+        if hit == 0 and entry.tokens < (rule.minimum or 0) * 2:
+            return "nothing is cached: the endpoint's minimum may be higher than the target's"
+        if rule.kind == "blocks" and rule.unit and hit % rule.unit:
+            return f"hits that are no multiple of {rule.unit}: the endpoint has another unit"
+        if rule.kind == "blocks" and rule.unit and predicted - hit == rule.unit and self._artifact.soft:
+            return "the last token merges with what follows, which costs one unit: end the frame on a control token"
+        if 0 < hit < predicted and rule.kind == "blocks" and rule.unit:
+            return f"{(predicted - hit) // rule.unit:,} units fewer: a larger unit, another chat template, or evicted"
+        if hit == 0:
+            return "cold: not written yet, evicted, sent to another machine, or the chat template begins otherwise"
+        return "the chat template differs, or the endpoint counts tokens of its own"
+
+    def _other_tokens(self) -> str | None:
+        """The server's own tokens of the stem, where it offers them, against ours."""
+        ours = list(self._ready.tokenizer.encode(self._artifact.stem))
+        theirs = None if self._artifact.margin else self._server.tokenize(self._model, self._artifact.stem)
+        if theirs is None or list(theirs) == ours or list(theirs)[1:] == ours:
+            return None
+        return f"the tokenizer differs: the server has {len(theirs):,} tokens where the target has {len(ours):,}"
+
+
+def request_body(fragment: bytes, form: RequestFormat, words: str) -> dict[str, Any]:
+    """A request fragment with the user's words after it."""
+    body: dict[str, Any] = json.loads(fragment)
+    if form == "text":
+        return {**body, "prompt": body["prompt"] + words}
+    place = "input" if form == "openai-responses" else "messages"
+    return {**body, place: [*body.get(place, []), {"role": "user", "content": words}]}
+
+
+def agreed(results: Sequence[Verified]) -> bool:
+    """Whether nothing differs."""
+    return all(result.verdict != "differs" for result in results)
