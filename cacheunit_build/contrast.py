@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compose import wire_blocks
-from cacheunit_build.impact import Impact, cost, impact
+from cacheunit_build.impact import Cost, Impact, cost, impact
 from cacheunit_build.locate import SourceChanges
 from cacheunit_build.origin import Place
+from cacheunit_build.plan import Count
 from cacheunit_build.result import FirstChange
 from cacheunit_build.sequences import common_prefix
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from cacheunit_build.origin import Chain
     from cacheunit_build.ports import Key
     from cacheunit_build.result import Difference, Part
+    from cacheunit_build.target import CacheRule
     from cacheunit_build.version import Version
 
 
@@ -45,10 +47,10 @@ class Contrast:
             warm=found.warm,
             rewritten=found.rewritten,
             first=self._first(old, new, None if same else found.first),
-            cost=cost(found.warm, old.entry.tokens, new.entry.tokens, target.cache),
+            cost=_cost(found.warm, old.entry.tokens, new, target.cache),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
-            why=None if found.warm is not None else _unknown(new),
+            why=None if found.warm is not None else _unknown(new, target.cache),
         )
 
     def added(self, difference: Difference) -> Difference:
@@ -65,10 +67,10 @@ class Contrast:
             warm=best.warm,
             rewritten=best.rewritten,
             shares=shares if best.warm else None,
-            cost=cost(best.warm, 0, new.entry.tokens, target.cache),
+            cost=_cost(best.warm, 0, new, target.cache),
             price=target.price,
             text=("", new.text.decode()),
-            why=None if best.warm is not None else _unknown(new),
+            why=None if best.warm is not None else _unknown(new, target.cache),
         )
 
     def sources(self, keys: Iterable[Key]) -> dict[str, tuple[Key, ...]]:
@@ -91,7 +93,9 @@ class Contrast:
             on_block = blocks[: len(before)] == before
             found = impact(self._then.ids(old), self._now.ids(new), rule, on_block=on_block)
         claims_units = rule.kind == "blocks" and new.margin
-        return replace(found, warm=None, rewritten=None) if claims_units else found
+        if claims_units or _near_minimum(new, rule) or _near_minimum(old, rule):
+            return replace(found, warm=None, rewritten=None)
+        return found
 
     def _first(self, old: Artifact, new: Artifact, token: int | None) -> FirstChange:
         was, is_now = old.text.decode(), new.text.decode()
@@ -143,6 +147,13 @@ class Contrast:
         return (*(now[0] if now else ()), listed), (then[0] if then else ())
 
 
+def _cost(warm: int | None, old_tokens: int, new: Artifact, rule: CacheRule) -> Cost:
+    """The cost of the change; unknown where an estimate decides whether anything is cached."""
+    if warm is None and new.margin:
+        return Cost(once=None, per_million=None)
+    return cost(warm, old_tokens, new.entry.tokens, rule)
+
+
 def _tool_chain(old: Artifact, new: Artifact) -> Chain:
     """The first tool that is not as it was, and the manifest's list of them."""
     manifest = new.variant.manifest
@@ -151,7 +162,15 @@ def _tool_chain(old: Artifact, new: Artifact) -> Chain:
     return (*(Place(path=tool.path, line=tool.line or 1) for tool in new.tools[index : index + 1]), listed)
 
 
-def _unknown(artifact: Artifact) -> str:
-    if artifact.margin:
+def _near_minimum(artifact: Artifact, rule: CacheRule) -> bool:
+    """Whether it is unknown if the artifact is cached at all."""
+    count = Count(tokens=artifact.entry.tokens, margin=artifact.margin)
+    return count.low < (rule.minimum or 0) <= count.high and bool(artifact.margin)
+
+
+def _unknown(artifact: Artifact, rule: CacheRule) -> str:
+    if artifact.margin and rule.kind == "blocks":
         return "an estimate claims no units: how many tokens stay warm is unknown"
+    if artifact.margin:
+        return "the target's minimum is within the margin of the estimate: whether anything is cached is unknown"
     return "the target's cache rule is unknown, and so is how many tokens stay warm"

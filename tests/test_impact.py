@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cacheunit_build.impact import impact
+from cacheunit_build.impact import cost, impact
 from cacheunit_build.target import CacheRule
 
 ids = st.integers(min_value=0, max_value=3)
@@ -126,3 +127,34 @@ def test_a_long_prefix_takes_no_longer_than_comparing_it() -> None:
 
 def test_the_kind_of_sequence_does_not_matter() -> None:
     assert impact((1, 2, 3), [1, 2, 3], CacheRule(kind="tokens")).warm == 3
+
+
+def test_a_prefix_that_goes_on_inside_a_block_is_another_block() -> None:
+    rule = CacheRule(kind="breakpoints")
+    assert impact([1, 2], [1, 2, 3], rule, on_block=False).warm == 0
+    assert impact([1, 2], [1, 2, 3], rule, on_block=True).warm == 2
+    assert impact([1, 2], [1, 2], rule, on_block=False).warm == 2
+
+
+prices = st.floats(min_value=0, max_value=2)
+
+
+@given(st.integers(0, 90), st.integers(0, 90), units, minima, prices, prices)
+def test_the_cost_is_what_a_bill_would_say(
+    old: int, new: int, unit: int, minimum: int | None, read: float, write: float
+) -> None:
+    """Added up request by request: the first one after the change, and two of the later ones."""
+    rule = CacheRule(kind="blocks", unit=unit, minimum=minimum, read=read, write=write)
+
+    def served(tokens: int) -> int:
+        return 0 if tokens < (minimum or 0) else tokens // unit * unit
+
+    warm = min(served(old), served(new))
+    found = cost(warm, old, new, rule)
+    first = warm * read + (served(new) - warm) * write + (new - served(new))
+    later = served(new) * read + (new - served(new))
+    before = served(old) * read + (old - served(old))
+    assert found.once == pytest.approx(first - later)
+    assert found.per_million == pytest.approx((later - before) * 1_000_000)
+    unknown = cost(None, old, new, CacheRule(kind="unknown"))
+    assert (unknown.once, unknown.per_million) == (None, None)
