@@ -140,7 +140,7 @@ prices = st.floats(min_value=0, max_value=2)
 
 
 @given(st.integers(0, 90), st.integers(0, 90), units, minima, prices, prices)
-def test_the_cost_is_what_a_bill_would_say(
+def test_the_cost_is_what_a_bill_would_say(  # noqa: PLR0917 - hypothesis gives them in this order
     old: int, new: int, unit: int, minimum: int | None, read: float, write: float
 ) -> None:
     """Added up request by request: the first one after the change, and two of the later ones."""
