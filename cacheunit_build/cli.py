@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands import project, setup, texts, watch
+from cacheunit_build.commands import lint, project, setup, texts, watch
 from cacheunit_build.commands.session import BUG, INTERRUPTED, OK, WRONG, Session, say_faults
 from cacheunit_build.errors import CacheunitError, Fault
 
@@ -73,5 +73,5 @@ def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool
     context.obj = Session(Path(folder).resolve(), quiet=quiet, verbose=verbose)
 
 
-for command in (*project.COMMANDS, *texts.COMMANDS, *setup.COMMANDS, *watch.COMMANDS):
+for command in (*project.COMMANDS, *texts.COMMANDS, *setup.COMMANDS, *watch.COMMANDS, *lint.COMMANDS):
     cacheunit.add_command(command)

@@ -61,6 +61,7 @@ class Renderer:
         """
         manifest = variant.manifest
         self._lookups = {}
+        self._environment.asked.clear()
         self._asker = manifest.path
         values = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
         places = [("system", index, name) for index, name in enumerate(manifest.system)]
@@ -74,7 +75,8 @@ class Renderer:
             for index, example in enumerate(manifest.examples)
         )
         self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), values)
-        return Rendered(system=system, turns=turns, lookups=tuple(self._lookups.values()))
+        lookups, asked = tuple(self._lookups.values()), frozenset(self._environment.asked)
+        return Rendered(system=system, turns=turns, lookups=lookups, asked=asked)
 
     def _load_data(self, manifest: Manifest) -> dict[str, Any]:
         """The manifest's data files by variable; all faults of all files at once."""

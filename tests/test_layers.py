@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "cacheunit_build"
 
 GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences"}
-VALUES = {"model", "target"}
+VALUES = {"model", "target", "finding", "codes"}
 STAGES = {
     "manifest",
     "config",
@@ -26,8 +26,9 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact"}
+STAGES |= {"targets", "scaffold", "impact", "lint"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
+STORY |= {"linting", "inspection", "readings", "places"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli", "entry", "runtime"}
 MAY_IMPORT = {
