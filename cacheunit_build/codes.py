@@ -37,7 +37,7 @@ CODES = _table(
     (
         ("CU101", "error", "timestamp", "a date with a time of day: a clock's value", _MOVE),
         ("CU102", "warning", "date", "a date: an error where the text calls it today's", _MOVE),
-        ("CU103", "warning", "time", "a time of day with seconds, or one that is called the current one", _MOVE),
+        ("CU103", "warning", "time", "a time of day to the second, or one that is called the present one", _MOVE),
         ("CU104", "error", "epoch", "a number that is a time in seconds or milliseconds since 1970", _MOVE),
         ("CU105", "error", "uuid", "a UUID: most name one session, run or request", _MOVE),
         ("CU106", "warning", "long-hex", "32 or more hex digits: a hash, a checksum or a key", _MOVE),

@@ -162,11 +162,11 @@ class Inspection:
     # Layout
 
     def _exposed(self, script: Script) -> Iterator[Found]:
-        """For each target the first volatile hit that is not meant, with what stands after it."""
+        """For each target the first volatile hit that is neither an example nor ignored, with what stands after it."""
         if not script.rendered.system:
             return
         passage = script.passages[0]
-        hits = [hit for hit in text_hits(passage) if hit.code.startswith("CU1")]
+        hits = [hit for hit in text_hits(passage) if hit.code.startswith("CU1") and not hit.example]
         places = ((hit, self.place(script, passage, hit.start, hit.end)) for hit in hits)
         first = next(((hit, place) for hit, place in places if not self._meant(hit.code, place)), None)
         if first is None:

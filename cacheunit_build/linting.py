@@ -176,7 +176,24 @@ def _merged(found: Iterable[Found], families: dict[str, set[str]]) -> list[Findi
         worst = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
         names = _folded([name for finding in findings for name in finding.prefixes], families)
         merged.append(replace(worst, prefixes=names))
-    return sorted(merged, key=lambda finding: (finding.path, finding.line, finding.column, finding.code))
+    return _lined(sorted(merged, key=lambda finding: (finding.path, finding.line, finding.column, finding.code)))
+
+
+def _lined(findings: list[Finding]) -> list[Finding]:
+    """Characters that repeat on a line are said once, with their number."""
+    kept: list[Finding] = []
+    repeated: dict[tuple[object, ...], list[int]] = {}
+    for finding in findings:
+        key = (finding.path, finding.line, finding.code, finding.severity, finding.message, finding.prefixes)
+        if not finding.code.startswith("CU3") or key not in repeated:
+            repeated[key] = [len(kept), 0]
+            kept.append(finding)
+        else:
+            repeated[key][1] += 1
+    for index, more in repeated.values():
+        if more:
+            kept[index] = replace(kept[index], message=f"{kept[index].message}, and {more:,} more on this line")
+    return kept
 
 
 def _folded(names: Iterable[str], families: dict[str, set[str]]) -> tuple[str, ...]:

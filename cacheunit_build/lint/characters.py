@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _AUTOESCAPED = frozenset(("&#34;", "&#39;"))
+_ABOUT_HTML = re.compile(
+    r"</?(?:p|div|span|a|br|li|ul|ol|td|th|tr|table|h[1-6]|img|b|i|em|strong|code|pre|body|head|html|script|input)\b[^<>]*>"
+    r"|\bhtml|\bentit(?:y|ies)\b|escap",
+    re.IGNORECASE,
+)
 _ZERO_WIDTH = re.compile("[\u00ad\u180e\u200b\u200c\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
 _JOINERS = "\u200c\u200d"
 _TAGS = ("\U000e0000", "\U000e007f")
@@ -34,7 +39,7 @@ _ZERO_WIDTH_NAMES = {"\u00ad": "SOFT HYPHEN", "\ufeff": "BYTE ORDER MARK"}
 def character_hits(passage: Passage) -> Iterator[Hit]:
     """Entities, invisible and control characters, odd line ends, escapes, control tokens of well-known models."""
     for match in _ENTITY.finditer(passage.text):
-        if html.unescape(match[0]) != match[0] and (not passage.in_code(match.start()) or match[0] in _AUTOESCAPED):
+        if html.unescape(match[0]) != match[0] and (match[0] in _AUTOESCAPED or not _is_markup(passage, match)):
             yield passage.hit("CU301", *match.span(), f"{match[0]} is an HTML entity")
     yield from _invisible(passage)
     for match in _CONTROL.finditer(passage.text):
@@ -45,6 +50,12 @@ def character_hits(passage: Passage) -> Iterator[Hit]:
         yield passage.hit("CU306", *match.span(), "a carriage return")
     for match in _ESCAPES.finditer(passage.text):
         yield from _escaped(passage, match)
+
+
+def _is_markup(passage: Passage, match: re.Match[str]) -> bool:
+    """Whether an entity stands in code, in HTML, where the text is about HTML, or for the bar in a Markdown table."""
+    bar = html.unescape(match[0]) == "|"
+    return bar or passage.in_code(match.start()) or _ABOUT_HTML.search(passage.line(match.start())) is not None
 
 
 def _invisible(passage: Passage) -> Iterator[Hit]:

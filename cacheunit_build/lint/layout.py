@@ -92,11 +92,10 @@ def exposed(artifact: Artifact, rule: CacheRule, hit: Hit, offset: int, count: C
         return None
     first = before < (unit or _LONG)
     about = "about " if artifact.margin else ""
-    lost = f"{about}{_tokens(after)}"
+    lost = f"{about}{_tokens(after)} from here on are read anew"
     if unit:
-        warm = before // unit
-        lost += f", {_units(tokens // unit - warm)} of {tokens // unit:,}"
-    message = f"when this changes, the {lost} from here on are read anew{'; nothing stays cached' if first else ''}"
+        lost += f", {tokens // unit - before // unit:,} of {_units(tokens // unit)}"
+    message = f"when this changes, {lost}{'; nothing stays cached' if first else ''}"
     severity = hit.severity if first else milder(hit.severity)
     return _advice("CU401", message, severity=severity)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cacheunit_build.finding import Severity
     from cacheunit_build.lint.passage import Hit, Passage
 
 _SEGMENT = r"[\w.@+~-]+"
@@ -40,12 +41,14 @@ _IPV4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
 _PUBLIC_RESOLVERS = frozenset(("1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9", "1.2.3.4", "168.63.129.16"))
 _VERSION = re.compile(r"(?:version|release|v|build|upgrade[sd]?|from|==?|~=|>=|to)\W{0,3}$", re.IGNORECASE)
 _SMALL = 32
-_EMAIL = re.compile(rf"(?<![\w.+/%:-])([A-Za-z0-9._%+-]+)@((?:{_LABEL}\.)+[A-Za-z]{{2,24}})(?![\w-]|\.\w|:)")
+_EMAIL = re.compile(
+    rf"(?<![\w.+/%:-])([A-Za-z0-9._%+-]+)@((?:{_LABEL}\.)+(?:[a-z]{{2,12}}|[A-Z]{{2,12}}))(?![\w-]|\.\w|:)"
+)
 # RFC 2606 and 6761, and names that texts use in the same way.
 _SAMPLE_DOMAINS = re.compile(
     r"(?:^|\.)(?:example(?:\.(?:com|org|net|edu|co\.uk))?|test|invalid|localhost|local|internal)$"
     r"|(?:^|\.)(?:your|my|some)?-?(?:company|domain|site|org|organi[sz]ation|business|email|mail|host|server|corp|app|website"
-    r"|firm|client|test|provider|tenant|project)\.(?:com|org|net|io|edu|local|co|de|onmicrosoft\.com)$"
+    r"|firm|client|test|provider|tenant|project)\.(?:com|org|net|io|edu|local|co|de|tld|extension|onmicrosoft\.com)$"
     r"|(?:^|\.)(?:contoso|fabrikam|northwind|northwindtraders|adventure-works|foo|bar|baz|acme)\.(?:com|org|net|io)$"
 )
 _MACHINES = frozenset(("git", "noreply", "no-reply", "donotreply", "hg", "actions"))
@@ -65,7 +68,8 @@ def leak_hits(passage: Passage) -> Iterator[Hit]:
 def _paths(passage: Passage) -> Iterator[Hit]:
     for match in _HOME.finditer(passage.text):
         if match[1].lower().rstrip(".") not in _ACCOUNTS and match[1].strip("."):
-            yield passage.hit("CU201", *match.span(), f'"{match[0]}" is a path in somebody\'s home')
+            severity: Severity | None = "info" if passage.is_example(match.start()) else None
+            yield passage.hit("CU201", *match.span(), f'"{match[0]}" is a path in somebody\'s home', severity)
     for match in _ROOM.finditer(passage.text):
         if not passage.is_example(match.start()):
             yield passage.hit("CU201", *match.span(), f'"{match[0]}" is a path of one machine')

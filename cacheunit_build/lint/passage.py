@@ -18,7 +18,7 @@ Kind = Literal["system", "example", "tool"]
 class Hit:
     """A part of a passage that a rule objects to, by offsets in characters.
 
-    `subject` is the matched text as messages show it; equal ones at one place of a source are one finding.
+    `subject` is the matched text: equal ones at one place of a source are one finding. `example`: it looks meant.
     """
 
     code: str
@@ -27,10 +27,15 @@ class Hit:
     start: int
     end: int
     subject: str
+    example: bool = False
 
 
 _FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
+_ELEMENT = re.compile(r"<([a-z]*examples?)\b[^<>]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_HEADING = re.compile(r"^(#{1,6}) [^\n]*\bexamples?\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
+_ARGUMENT = re.compile(r"\w\(\\?[\"']$")
+_NEAR = 160
 _EXAMPLE = re.compile(
     r"\be\.?g\.|\bexamples?\b|\bfor instance\b|\bsuch as\b|\bformat(?:ted|s)?\b|\blike\b|\bplaceholder|\bsample\b"
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",
@@ -51,31 +56,42 @@ class Passage:
     keys: tuple[str | int, ...] = ()
 
     @cached_property
+    def _examples(self) -> tuple[list[int], list[int]]:
+        """Starts and ends of what stands in elements and under headings that are called examples."""
+        found = [match.span() for match in _ELEMENT.finditer(self.text)]
+        for match in _HEADING.finditer(self.text):
+            end = re.compile(rf"^#{{1,{len(match[1])}}} ", re.MULTILINE).search(self.text, match.end())
+            found.append((match.start(), end.start() if end else len(self.text)))
+        return _joined(found)
+
+    @cached_property
     def _code(self) -> tuple[list[int], list[int]]:
         """Starts and ends of what stands in fences and in backticks."""
         found = [match.span() for match in _FENCE.finditer(self.text)]
         starts, ends = [start for start, _ in found], [end for _, end in found]
         spans = (match.span() for match in _SPAN.finditer(self.text))
         found += [span for span in spans if not _within(span[0], starts, ends)]
-        found.sort()
-        return [start for start, _ in found], [end for _, end in found]
+        return _joined(found)
 
     def in_code(self, offset: int) -> bool:
         """Whether that character stands in a fence or in backticks."""
         return _within(offset, *self._code)
 
     def before(self, offset: int) -> str:
-        """The line as far as that character."""
-        return self.text[self.text.rfind("\n", 0, offset) + 1 : offset]
+        """What stands in front of that character on its line, as far as a reader looks back."""
+        return self.text[max(self.text.rfind("\n", 0, offset) + 1, offset - _NEAR) : offset]
 
     def line(self, offset: int) -> str:
-        """The whole line that the character stands on."""
-        end = self.text.find("\n", offset)
-        return self.before(offset) + self.text[offset : len(self.text) if end < 0 else end]
+        """The line around that character, as far as a reader looks."""
+        end = self.text.find("\n", offset, offset + _NEAR)
+        return self.before(offset) + self.text[offset : offset + _NEAR if end < 0 else end]
 
     def is_example(self, offset: int) -> bool:
-        """Whether what stands there looks meant as an example: in code, or on a line that says so."""
-        return self.in_code(offset) or _EXAMPLE.search(self.line(offset)) is not None
+        """Whether what stands there looks meant: in code, a table or an argument, or where the text says so."""
+        if self.in_code(offset) or _within(offset, *self._examples) or _ARGUMENT.search(self.before(offset)):
+            return True
+        line = self.line(offset)
+        return _EXAMPLE.search(line) is not None or max(line.count("\t"), line.count("|") - 1) > 1
 
     def hit(self, code: str, start: int, end: int, message: str, severity: Severity | None = None) -> Hit:
         """A hit of a code, as severe as usual if nothing else is said."""
@@ -93,6 +109,19 @@ class Passage:
 def milder(severity: Severity) -> Severity:
     """One step less severe; info stays info."""
     return SEVERITIES[min(SEVERITIES.index(severity) + 1, len(SEVERITIES) - 1)]
+
+
+def _joined(spans: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Starts and ends of spans, those that overlap made one."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in sorted(spans):
+        if ends and start <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return starts, ends
 
 
 def _within(offset: int, starts: list[int], ends: list[int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,14 @@ _STAMP_ALONE = re.compile(r"(?<![\w/-])20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3
 # An API version, a model's name, a migration, a URL: a date that is part of a name is no clock's.
 _DAY = re.compile(rf"(?<![\w@/.:=-]){_DATE}(?![\w@/-]|\.\w|\"?>)")
 _TIME = re.compile(rf"(?<![\w:.-]){_CLOCK}{_ZONE}(?![\w:]|\.\d)")
-_SECONDS = re.compile(r":\d\d:\d\d")
+# Marks in a recording are times too, but of no day: without a zone or half of a day, only what is called now counts.
+_OF_DAY = re.compile(r":\d\d:\d\d[\d.,]* ?(?:Z|[+-]\d|UTC|GMT|[AaPp]\.?[Mm])")
 _NOW = re.compile(
     r"\btoday(?:'s|\s+is|\s*[:=])|\b(?:current|present|local)\s+(?:date|day|time)\b|\bit is now\b|\bnow\s*[:=]"
     r"|\b(?:generated|rendered|built|compiled)\s+(?:at|on)\b|\bheute ist\b|今日は|今天是",
     re.IGNORECASE,
 )
+_BEGINNINGS = frozenset(("January 1, 1970", "Jan 1, 1970", "1 January 1970", "1970-01-01"))
 _EPOCH = re.compile(r"(?<![\w.+/#-])(?:1[5-9]\d{8}|20\d{8})(?:\d{3})?(?![\w/-]|\.\d)")
 _UUID = re.compile(
     r"(?<![0-9A-Za-z-])[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])"
@@ -84,10 +87,11 @@ def _times(passage: Passage) -> Iterator[Hit]:
     for match in _DAY.finditer(passage.text):
         if not _overlaps(match.span(), taken):
             taken.append(match.span())
-            yield _dated(passage, match)
+            if match[0] not in _BEGINNINGS:
+                yield _dated(passage, match)
     for match in _TIME.finditer(passage.text):
         now = _NOW.search(passage.before(match.start()))
-        if not _overlaps(match.span(), taken) and (now or _SECONDS.search(match[0])):
+        if not _overlaps(match.span(), taken) and (now or _OF_DAY.search(match[0])):
             yield _told(passage, "CU103", match, f'"{match[0]}" is a time of day')
 
 
@@ -123,7 +127,7 @@ def _told(passage: Passage, code: str, match: re.Match[str], message: str, sever
     if not passage.is_example(match.start()):
         return hit
     where = "in code" if passage.in_code(match.start()) else "by way of example"
-    return passage.hit(code, *match.span(), f"{message}, {where}", milder(hit.severity))
+    return replace(hit, message=f"{message}, {where}", severity=milder(hit.severity), example=True)
 
 
 def _is_sample(identifier: str) -> bool:
