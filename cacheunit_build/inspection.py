@@ -102,8 +102,8 @@ class Inspection:
     def found(self) -> Iterator[Found]:
         """Every finding, those that are meant too."""
         for script in self._reading.scripts:
-            name = script.variant.name
             for passage, hit in self._hits(script):
+                name = self._manifest.name if passage.kind == "tool" else script.variant.name
                 yield self._hit_at(hit, self.place(script, passage, hit.start, hit.end), name)
             yield from self._exposed(script)
             yield from self._standing(script)
@@ -111,15 +111,15 @@ class Inspection:
         yield from self._names()
 
     def _hits(self, script: Script) -> Iterator[tuple[Passage, Hit]]:
-        passages = [*script.passages, *self._reading.tools]
-        for passage in passages:
+        first = script is self._reading.scripts[0]  # tools are the same for all variants
+        for passage in (*script.passages, *(self._reading.tools if first else ())):
             for hit in (
                 *text_hits(passage),
                 *token_hits(passage, self._controls(script, passage)),
                 *self._secrets(passage),
             ):
                 yield passage, hit
-        yield from mixed_normalization(passages)
+        yield from mixed_normalization([*script.passages, *self._reading.tools])
 
     def _controls(self, script: Script, passage: Passage) -> list[str]:
         """The control tokens in a passage, of all targets of its prefix."""

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 _SEGMENT = r"[\w.@+~-]+"
 _HOME = re.compile(
-    rf"(?<![\w./-])(?:/home/|/Users/|/mnt/[a-z]/Users/|[A-Za-z]:[\\/]{{1,2}}Users[\\/]{{1,2}})({_SEGMENT})"
+    rf"(?<![\w./-])(?:/home/|/Users/|/mnt/[a-z]/Users/|[A-Za-z]:[\\/]{{1,2}}[Uu]sers[\\/]{{1,2}})({_SEGMENT})"
     rf"(?:[\\/]{{1,2}}{_SEGMENT})*"
 )
 _ROOM = re.compile(
     rf"(?<![\w./:-])(?:/root|/private/var|/var/folders|/scratch|/workspaces?|/builds?/{_SEGMENT}|/mnt/{_SEGMENT}"
-    rf"|/tmp/{_SEGMENT}|[A-Za-z]:\\\\?(?!Windows|Program)[A-Za-z]{_SEGMENT})(?:[\\/]{{1,2}}{_SEGMENT})+"
+    rf"|/tmp/{_SEGMENT}|[A-Za-z]:\\\\?(?!Windows|Program|path)[A-Za-z]{_SEGMENT})(?:[\\/]{{1,2}}{_SEGMENT})+"
 )
 # Accounts that images and manuals use, and words that stand for an account.
 _ACCOUNTS = frozenset(

@@ -52,7 +52,7 @@ _COUNT = re.compile(rf"(?<![\w.,])(\d{{1,3}}(?:[,_ ]\d{{3}})+|\d{{3,}})\+?(?: [a
 _LIMIT = re.compile(
     r"(?:up to|at (?:most|least)|max(?:imum)?|min(?:imum)?|limit(?:ed)?(?: is| of| to)?|first|last|top|over|every|per"
     r"|default(?:s|ing)?(?: is| of| to)?|(?:(?:more|less|fewer) )?than|exceeds?|beyond|cap(?:ped)?(?: at)?|between"
-    r"|[<>≤≥=]|returns?|pages? of|batch(?:es)? of)[:\s]*(?:\d+\s*(?:and|to|[-\u2013])\s*)?$",
+    r"|[<>≤≥=]|returns?|pages? of|batch(?:es)? of|error|status|http)[:\s]*(?:\d+\s*(?:and|to|[-\u2013])\s*)?$",
     re.IGNORECASE,
 )
 _SAMPLES = frozenset(
