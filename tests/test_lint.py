@@ -403,7 +403,7 @@ def test_names_that_look_alike_are_found(project: Project) -> None:
         {
             "prefixes/shop-a.yaml": "system: a.md.j2\nvariables:\n  order_id: 1\n  Order_ID: 2\n  \n",
             "prefixes/shop_a.yaml": "system: a.md.j2\nvariables: {order_id: 1, Order_ID: 2}\n",
-            "templates/a.md.j2": "{{ order_id }} {{ Order_ID }}{% include 'tone.md.j2' %}{% include 't\u043ene.md.j2' %}",
+            "templates/a.md.j2": "{{order_id}}{{ Order_ID }}{% include 'tone.md.j2' %}{% include 't\u043ene.md.j2' %}",
             "templates/tone.md.j2": "x\n",
             "templates/t\u043ene.md.j2": "y\n",
         }

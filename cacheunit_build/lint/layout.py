@@ -73,7 +73,8 @@ def soft_end(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
     if not artifact.soft or artifact.margin:
         return
     tokens, unit = artifact.entry.tokens, rule.unit if rule.kind == "blocks" else None
-    message = f"the last {_tokens(artifact.soft)} may change with what follows"
+    last = "token" if artifact.soft == 1 else _tokens(artifact.soft)
+    message = f"the last {last} may change with what follows"
     if unit and (tokens + artifact.soft) // unit > tokens // unit:
         yield _advice("CU404", f"{message}: {_units(1)} of {unit:,} less is cached", severity="warning")
     else:

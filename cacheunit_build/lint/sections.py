@@ -58,8 +58,16 @@ def parting(texts: Sequence[str], count: Callable[[str], int]) -> Parting | None
     if not found:
         return None
     later = sum(count("\n\n".join(run)) for run in found)
-    labels = tuple(run[0].partition("\n")[0][:_LABEL_CHARACTERS].strip() for run in found)
+    labels = tuple(label for run in found for label in _labels(run))
     return Parting(offset=offset, head=count(texts[0][:offset]), later=later, sections=labels)
+
+
+def _labels(run: Sequence[str]) -> Iterator[str]:
+    """The first line of blocks in a row, and every heading further on."""
+    for index, block in enumerate(run):
+        line = block.partition("\n")[0]
+        if index == 0 or line.startswith("#"):
+            yield line[:_LABEL_CHARACTERS].strip()
 
 
 def likely_pairs(texts: Mapping[str, str], share: float) -> Iterator[tuple[str, str]]:

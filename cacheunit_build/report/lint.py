@@ -125,7 +125,7 @@ def _code_span(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text as Markdown shows it; what would be a mark, a mention or HTML is none."""
-    special = {c: f"\\{c}" for c in "\\`*_{}[]<>#~"} | {"@": "@\u200b", "&": "&amp;"}
+    special = {c: f"\\{c}" for c in "\\`*_{}[]<>#~"} | {"@": "@<!-- -->", "&": "&amp;"}
     return "".join(special.get(c, c) for c in text)
 
 
