@@ -74,7 +74,7 @@ CODES = _table(
         (
             *("CU302", "warning", "zero-width"),
             "a character that is not seen and yet is a token; an error if it is one that hides text",
-            "delete it; in a template, {{ '\\u200b' }} shows a reader that it is meant",
+            "delete it; where it is meant, show it as {{ '\\u200b' }}, and ignore it there",
         ),
         (
             *("CU303", "error", "bidirectional"),

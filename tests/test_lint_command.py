@@ -189,7 +189,7 @@ def test_markdown_cannot_be_broken_by_what_was_found() -> None:
     linted = Linted(findings=(finding("<img src=x> a|b\n`c` *d* @team &amp;", path="templates/a|`b.md"),))
     row = linted_markdown(linted).splitlines()[2]
     assert row.replace("\\|", "").count("|") == 6
-    for mark in ("<img", "`c`", "*d*"):
+    for mark in ("<img", "`c", "*d"):
         assert re.findall(rf"(.){re.escape(mark)}", row) == ["\\"]
     assert "@<!-- -->team &amp;amp;" in row
 

@@ -16,6 +16,7 @@ _NOT_SECRETS = frozenset(("IPPublicDetector",))
 _EXAMPLE = re.compile(r"example|sample|dummy|fake|placeholder|changeme|your[-_]?|x{5,}|\*{3,}|(.)\1{7,}", re.IGNORECASE)
 # Keys of model providers in their present form, which detect-secrets 1.5 does not know.
 _MODEL_KEY = re.compile(r"(?<![\w-])sk-(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{32,}")
+_NAME = re.compile(r"[a-z]+(?:[-_][a-z]+)+")
 _WORDS = frozenset(("pass", "password", "passwd", "pwd", "secret", "token", "pw", "key", "apikey", "api_key", "user"))
 
 
@@ -58,9 +59,11 @@ def _is_example(match: re.Match[str]) -> bool:
     """Whether it is filled in where a secret would stand, as in documentation."""
     from detect_secrets.filters.heuristic import is_prefixed_with_dollar_sign, is_sequential_string, is_templated_secret
 
+    if match.string[match.start() - 1 : match.start()].isalnum() and match[0][0].isalnum():  # the end of a longer word
+        return True
     secret = max((group for group in match.groups() if group), key=len, default=match[0])
     if is_templated_secret(secret) or is_prefixed_with_dollar_sign(secret) or is_sequential_string(secret):
         return True
     if match[0].startswith("BEGIN"):  # a heading alone is no key
         return re.match(r"[-\s\\n]*[A-Za-z0-9+/=]{20}", match.string[match.end() :]) is None
-    return _EXAMPLE.search(match[0]) is not None or secret.lower() in _WORDS
+    return _EXAMPLE.search(match[0]) is not None or secret.lower() in _WORDS or _NAME.fullmatch(secret) is not None

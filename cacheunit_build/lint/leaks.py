@@ -19,7 +19,7 @@ _HOME = re.compile(
 )
 _ROOM = re.compile(
     rf"(?<![\w./:-])(?:/root|/private/var|/var/folders|/scratch|/workspaces?|/builds?/{_SEGMENT}|/mnt/{_SEGMENT}"
-    rf"|/tmp/{_SEGMENT}|[A-Za-z]:\\\\?(?!Windows|Program|path)[A-Za-z]{_SEGMENT})(?:[\\/]{{1,2}}{_SEGMENT})+"
+    rf"|/tmp/{_SEGMENT}|[A-Za-z]:\\\\?(?!Windows|Program|Python|path)[A-Za-z]{_SEGMENT})(?:[\\/]{{1,2}}{_SEGMENT})+"
 )
 # Accounts that images and manuals use, and words that stand for an account.
 _ACCOUNTS = frozenset(
@@ -84,7 +84,8 @@ def _hosts(passage: Passage) -> Iterator[Hit]:
             host.endswith(_KNOWN_HOSTS) or "example" in host or (host.endswith(".local") and not in_url and not deep)
         )
         if not known and not _is_code(passage, match, host):
-            yield passage.hit("CU202", *match.span(1), f'"{match[1]}" is a host of an internal network')
+            severity: Severity | None = "info" if passage.is_example(match.start()) else None
+            yield passage.hit("CU202", *match.span(1), f'"{match[1]}" is a host of an internal network', severity)
     for match in _IPV4.finditer(passage.text):
         kind = _kind_of_address(match[0])
         version = _VERSION.search(passage.before(match.start())) is not None

@@ -31,10 +31,16 @@ class Hit:
 
 
 _FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_BLANK = r"[ \t]*\n(?:[ \t]*\n)+"
+# Markdown's blocks of code, not what goes on with an item of a list; and those of reStructuredText.
+_INDENTED = re.compile(
+    rf"^(?!(?:[-*+\u2022]|\d+[.)]|\s)[^\n]*)[^\n]*\S{_BLANK}((?:(?: {{4}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)", re.MULTILINE
+)
+_LITERAL = re.compile(rf"::{_BLANK}((?:(?: {{2}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
 _SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
 _ELEMENT = re.compile(r"<([a-z]*examples?)\b[^<>]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _HEADING = re.compile(r"^(#{1,6}) [^\n]*\bexamples?\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
-_ARGUMENT = re.compile(r"\w\(\\?[\"']$")
+_ARGUMENT = re.compile(r"\w\(\\?[\"']$|https?://\S*$")
 _NEAR = 160
 _EXAMPLE = re.compile(
     r"\be\.?g\.|\bexamples?\b|\bfor instance\b|\bsuch as\b|\bformat(?:ted|s)?\b|\blike\b|\bplaceholder|\bsample\b"
@@ -66,15 +72,16 @@ class Passage:
 
     @cached_property
     def _code(self) -> tuple[list[int], list[int]]:
-        """Starts and ends of what stands in fences and in backticks."""
+        """Starts and ends of what stands in fences, indented, and in backticks."""
         found = [match.span() for match in _FENCE.finditer(self.text)]
-        starts, ends = [start for start, _ in found], [end for _, end in found]
+        found += [match.span(1) for pattern in (_INDENTED, _LITERAL) for match in pattern.finditer(self.text)]
+        starts, ends = _joined(found)
         spans = (match.span() for match in _SPAN.finditer(self.text))
         found += [span for span in spans if not _within(span[0], starts, ends)]
         return _joined(found)
 
     def in_code(self, offset: int) -> bool:
-        """Whether that character stands in a fence or in backticks."""
+        """Whether that character stands in a block of code or in backticks."""
         return _within(offset, *self._code)
 
     def before(self, offset: int) -> str:
@@ -87,7 +94,7 @@ class Passage:
         return self.before(offset) + self.text[offset : offset + _NEAR if end < 0 else end]
 
     def is_example(self, offset: int) -> bool:
-        """Whether what stands there looks meant: in code, a table or an argument, or where the text says so."""
+        """Whether what stands there looks meant: in code, a table, a URL or an argument, or where the text says so."""
         if self.in_code(offset) or _within(offset, *self._examples) or _ARGUMENT.search(self.before(offset)):
             return True
         line = self.line(offset)

@@ -65,8 +65,8 @@ def parting(texts: Sequence[str], count: Callable[[str], int]) -> Parting | None
 def _labels(run: Sequence[str]) -> Iterator[str]:
     """The first line of blocks in a row, and every heading further on."""
     for index, block in enumerate(run):
-        line = block.partition("\n")[0]
-        if index == 0 or line.startswith("#"):
+        line = next((line for line in block.split("\n") if any(map(str.isalnum, line))), "")
+        if line and (index == 0 or line.startswith("#")):
             yield line[:_LABEL_CHARACTERS].strip()
 
 
