@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -163,21 +164,21 @@ class Inspection:
 
     def _exposed(self, script: Script) -> Iterator[Found]:
         """For each target the first volatile hit that is neither an example nor ignored, with what stands after it."""
-        if not script.rendered.system:
-            return
-        passage = script.passages[0]
-        hits = [hit for hit in text_hits(passage) if hit.code.startswith("CU1") and not hit.example]
-        places = ((hit, self.place(script, passage, hit.start, hit.end)) for hit in hits)
-        first = next(((hit, place) for hit, place in places if not self._meant(hit.code, place)), None)
-        if first is None:
-            return
-        hit, place = first
+        hits = [
+            (passage, hit, self.place(script, passage, hit.start, hit.end))
+            for passage in (*self._reading.tools, *script.passages)
+            for hit in text_hits(passage)
+            if hit.code.startswith("CU1") and not hit.example
+        ]
+        volatile = [(passage, hit, place) for passage, hit, place in hits if not self._meant(hit.code, place)]
         for artifact in script.artifacts:
-            start = artifact.stem.find(passage.text)
+            placed = ((offset_in(artifact.stem, passage, hit), hit, place) for passage, hit, place in volatile)
+            found = [item for item in placed if item[0] >= 0]
+            if not found:
+                continue
+            offset, hit, place = min(found, key=lambda item: item[0])
             ready = self._targets[artifact.target]
-            advice = (
-                exposed(artifact, ready.target.cache, hit, start + hit.start, counting(ready)) if start >= 0 else None
-            )
+            advice = exposed(artifact, ready.target.cache, hit, offset, counting(ready))
             if advice is not None:
                 yield found_at(advice, place, script.variant.name, hit.subject)
 
@@ -230,6 +231,19 @@ class Inspection:
         line = self._manifest.line(key, name) or 1
         column = self._sources.line(self._manifest.path, line).find(name) + 1
         return Place(path=self._manifest.path, line=line, column=max(column, 1))
+
+
+def offset_in(stem: str, passage: Passage, hit: Hit) -> int:
+    """Where a hit stands in front of the user's words, its passage as it is or as a text in JSON; -1 if nowhere."""
+    for text, before in ((passage.text, hit.start), (_json(passage.text), len(_json(passage.text[: hit.start])))):
+        start = stem.find(text)
+        if start >= 0:
+            return start + before
+    return -1
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def counting(ready: ReadyTarget) -> Callable[[str], int]:

@@ -30,10 +30,9 @@ class Script:
 
     @property
     def paths(self) -> list[str]:
-        """Every file that was looked for and found, templates and data first, the manifest last."""
-        manifest = self.variant.manifest.path
-        found = [lookup.path for lookup in self.artifacts[0].lookups if lookup.found is not None]
-        return [*(path for path in dict.fromkeys(found) if path != manifest), manifest]
+        """Every file that its texts may come from: templates and data first, the manifest last."""
+        found = (lookup.path for lookup in self.rendered.lookups if lookup.found is not None)
+        return [*found, self.variant.manifest.path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,6 +107,7 @@ QUIET = [
     "In HTML write `&amp;` for `&`; in <b>bold</b> text &nbsp; too; R&D; a && b; AT&T;",
     "Family \U0001f468\u200d\U0001f469\u200d\U0001f467, \u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
     "\u0915\u094d\u200d\u0937, \u05d0\u05d1\u200f!",
+    r"Write \u00fc for u with dots; \u0009 is a tab.",
     "Tabs\tand caf\u00e9, na\u00efve, \u304c\u304e\u3050.",
     "Strike <s>this</s>, list<|>, [INST, and a|b.",
     r"Match [\u4e00-\u9fff] or \u200b, in C:\path\new.",
@@ -132,12 +133,20 @@ def test_every_code_of_texts_has_a_case() -> None:
         "| a | b | {} |\n",
         "For example: {}\n",
         'Call now("{}").\n',
+        "Run it:\n\n    {}\n",
+        "The result is::\n\n  {}\n",
     ],
 )
 def test_what_is_meant_as_an_example_is_milder(project: Project, around: str) -> None:
     stamp = "2026-11-30T03:22:43Z"
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": FIRST + around.format(stamp)})
     assert [(f["code"], f["severity"]) for f in lint(project)] == [("CU101", "warning")]
+
+
+def test_what_goes_on_with_an_item_of_a_list_is_no_code(project: Project) -> None:
+    text = f"{FIRST}\n- Rules:\n\n    Built 2026-11-30T03:22:43Z.\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
+    assert [(f["line"], f["severity"]) for f in lint(project, "--select", "CU101")] == [(5, "error")]
 
 
 def test_the_heading_of_examples_ends_with_the_next_one(project: Project) -> None:
@@ -154,7 +163,7 @@ def test_a_place_is_in_the_source_that_wrote_it(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": (
-                "description: Born 2026-01-01\nsystem: a.md.j2\nvariables: {day: 2026-01-02}\ntargets: [openai]\n"
+                "description: Born 2026-01-02\nsystem: a.md.j2\nvariables: {day: 2026-01-02}\ntargets: [openai]\n"
                 "data: {faq: data/faq.yaml, notes: data/notes.txt}\nexamples:\n"
                 "  - {role: user, template: turn.md.j2}\n  - {role: assistant, text: Since 2026-01-06.}\n"
             ),
@@ -166,13 +175,13 @@ def test_a_place_is_in_the_source_that_wrote_it(project: Project) -> None:
             "templates/m.md.j2": "{% macro rule(x) %}{{ x }} of 2026-01-04{% endmacro %}\n",
             "templates/turn.md.j2": "Before 2026-01-05?\n",
             "data/faq.yaml": '# 2026-01-07\nq: "Opened 2026-01-07"\n',
-            "data/notes.txt": "One.\nClosed 2026-01-08.\n",
+            "data/notes.txt": "One.\nClosed {# 2026-01-08 #}.\n",
         }
     )
     found = lint(project, "--select", "CU102")
     assert [(f["path"], f["line"], f["column"]) for f in found] == [
         ("data/faq.yaml", 2, 12),
-        ("data/notes.txt", 2, 8),
+        ("data/notes.txt", 2, 11),
         ("prefixes/a.yaml", 3, 18),
         ("prefixes/a.yaml", 8, 35),
         ("templates/b.md.j2", 2, 5),
@@ -358,6 +367,13 @@ def test_a_variable_a_data_file_and_an_axis_that_nothing_reads_are_found(project
     assert lint(project, "a@plan=x", "--select", "CU501") == []
 
 
+def test_what_another_prefix_reads_is_not_read_by_this_one(project: Project) -> None:
+    for name, text in (("a", "{{ used }}\n"), ("b", "B\n")):
+        project.write({f"prefixes/{name}.yaml": f"system: {name}.md.j2\nvariables: {{used: 1}}\n"})
+        project.write({f"templates/{name}.md.j2": text})
+    assert [f["path"] for f in lint(project, "--select", "CU501")] == ["prefixes/b.yaml"]
+
+
 def test_every_way_of_reading_a_variable_counts(project: Project) -> None:
     project.write(
         {
@@ -415,6 +431,8 @@ def test_names_that_look_alike_are_found(project: Project) -> None:
         ("CU503", "prefixes/shop_a.yaml", 2, 26, 'variable "Order_ID" looks like "order_id"'),
         ("CU503", "templates/t\u043ene.md.j2", 1, 1, 'looks like "templates/tone.md.j2"'),
     }
+    (one,) = lint(project, "shop_a", "--select", "CU5")
+    assert (one["path"], one["line"]) == ("prefixes/shop_a.yaml", 2)
 
 
 def test_names_that_differ_in_what_is_seen_are_no_finding(project: Project) -> None:

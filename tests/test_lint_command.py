@@ -140,7 +140,7 @@ def test_text_has_a_line_for_each_finding_what_to_do_and_a_summary(shop: Project
 
 
 def finding(message: str = "found", **other: Any) -> Finding:  # noqa: ANN401
-    given = {"code": "CU101", "severity": "error", "prefixes": ("a",), "path": "templates/a.md.j2"}
+    given: dict[str, Any] = {"code": "CU101", "severity": "error", "prefixes": ("a",), "path": "templates/a.md.j2"}
     given |= {"line": 3, "column": 5, "hint": "do it", "message": message}
     return Finding(**given | other)
 
@@ -154,6 +154,10 @@ def test_text_is_coloured_where_it_is_wanted() -> None:
         ["36"],
     ]
     assert "\x1b" not in linted_text(linted, colour=False)
+
+
+def test_text_says_how_many_prefixes_have_it() -> None:
+    assert "found (in 2 prefixes)" in linted_text(Linted(findings=(finding(prefixes=("a", "b")),)), colour=False)
 
 
 def test_no_colour_goes_into_a_pipe(shop: Project) -> None:

@@ -100,6 +100,25 @@ def test_an_estimate_claims_no_units(project: Project) -> None:
     assert "unit" not in found["message"]
 
 
+def test_tools_stand_in_front_of_the_text_and_so_does_what_is_volatile_in_them(project: Project) -> None:
+    tool = '{"name": "find", "description": "Finds \\"all\\" (520445 entries)", "inputSchema": {"type": "object"}}'
+    project.write({"tools/find.json": tool})
+    prefix(project, f"{RULES}Built {STAMP}.\n{RULES}", "tools: [tools/find.json]\ntargets: [openai]\n")
+    (found,) = lint(project, "--select", "CU401")
+    assert (found["severity"], found["path"], found["line"]) == ("warning", "tools/find.json", 1)
+    assert found["column"] == tool.index("520445") + 1
+    assert found["message"].endswith("; nothing stays cached")
+    (found,) = lint(project, "--select", "CU401", "--ignore", "CU107")
+    assert (found["severity"], found["path"], found["line"]) == ("warning", "templates/a.md.j2", 61)
+
+
+def test_tools_alone_are_linted_too(project: Project) -> None:
+    tool = '{"name": "find", "description": "Finds all.\u200b", "inputSchema": {"type": "object"}}'
+    project.write({"tools/find.json": tool, "prefixes/a.yaml": "targets: [openai]\ntools: [tools/find.json]\n"})
+    found = [(f["code"], f["path"], f["line"]) for f in lint(project)]
+    assert found == [("CU403", "prefixes/a.yaml", 2), ("CU302", "tools/find.json", 1)]
+
+
 # Numbers
 
 
@@ -196,10 +215,11 @@ def test_prefixes_that_share_most_but_not_their_beginning_are_told_in_which_orde
     "texts",
     [
         (section("Tone") + section("Prices") + "Sell.\n", section("Tone") + section("Prices") + "Repair.\n"),
+        (RULES + "\nSell.\n\n" + section("Tone"), RULES + "\nRepair.\n\n" + section("Tone")),
         ("Sell.\n\n" + section("Tone"), "Repair.\n\n" + section("Prices")),
         ("Sell.\n\nBe brief.\n", "Repair.\n\nBe brief.\n"),
     ],
-    ids=["share their head", "share nothing", "share little"],
+    ids=["share their head", "share most at their head", "share nothing", "share little"],
 )
 def test_other_pairs_are_no_finding(project: Project, texts: tuple[str, str]) -> None:
     for name, text in zip("ab", texts, strict=True):

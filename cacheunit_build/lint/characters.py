@@ -109,13 +109,11 @@ def _escaped(passage: Passage, match: re.Match[str]) -> Iterator[Hit]:
 
 def token_hits(passage: Passage, controls: Sequence[str]) -> Iterator[Hit]:
     """Control tokens: those of the target that the text spells (`controls`), and those of well-known other models."""
-    taken: set[int] = set()
     for token in controls:
         for match in re.finditer(re.escape(token), passage.text):
-            taken.add(match.start())
             yield passage.hit("CU308", *match.span(), f"{token} is a control token of the target")
     for match in _KNOWN_TOKENS.finditer(passage.text):
-        if match.start() not in taken:
+        if match[0] not in controls:
             yield passage.hit("CU308", *match.span(), f"{match[0]} is a control token of other models", "info")
 
 
