@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from cacheunit_build.ports import Scanner
     from cacheunit_build.readings import Reading, Script
 
-Locate = Callable[[int], tuple[str, int] | None]
-"""A character of a system text -> path and line of the source that it came from, None where nobody knows."""
+Locate = Callable[["Script", "Passage", tuple[int, int]], tuple[str, int] | None]
+"""A span of a rendered passage -> path and line of the source that it begins in, None where nobody knows."""
 
 Meant = Callable[[str, Place], bool]
 """Whether a code at a place is to be passed over: by a comment, or by what was asked for."""
@@ -74,31 +74,27 @@ def told(code: str, message: str) -> Told:
     return Told(code=code, severity=usual.severity, message=message, hint=usual.hint)
 
 
-class Inspection:
-    """Runs the rules over one prefix.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What inspections share: the loaded targets by name, the sources, and what finds secrets, if anything does.
 
-    Args:
-        reading: the prefix.
-        targets: the targets that were loaded, by name.
-        sources: the texts of the project.
-        scan: what finds secrets, if anything does.
-        meant: what is passed over.
+    `meant` says what is passed over, `locate` where a rendered text came from.
     """
 
-    def __init__(
-        self,
-        reading: Reading,
-        targets: Mapping[str, ReadyTarget],
-        sources: Sources,
-        scan: Scanner | None,
-        meant: Meant,
-    ) -> None:
+    targets: Mapping[str, ReadyTarget]
+    sources: Sources
+    scan: Scanner | None
+    meant: Meant
+    locate: Locate
+
+
+class Inspection:
+    """Runs the rules over one prefix."""
+
+    def __init__(self, reading: Reading, means: Means) -> None:
         self._reading = reading
         self._manifest = reading.manifest
-        self._targets = targets
-        self._sources = sources
-        self._scan = scan
-        self._meant = meant
+        self._means = means
 
     def found(self) -> Iterator[Found]:
         """Every finding, those that are meant too."""
@@ -124,11 +120,11 @@ class Inspection:
 
     def _controls(self, script: Script, passage: Passage) -> list[str]:
         """The control tokens in a passage, of all targets of its prefix."""
-        spelt = (self._targets[a.target].tokenizer.controls_in(passage.text) for a in script.artifacts)
+        spelt = (self._means.targets[a.target].tokenizer.controls_in(passage.text) for a in script.artifacts)
         return list(dict.fromkeys(token for tokens in spelt for token in tokens))
 
     def _secrets(self, passage: Passage) -> Iterator[Hit]:
-        for start, end, kind in self._scan(passage.text) if self._scan else ():
+        for start, end, kind in self._means.scan(passage.text) if self._means.scan else ():
             shown = passage.text[start:end].partition("\n")[0][:_SHOWN]
             yield passage.hit("CU204", start, end, f"{kind}: {shown}…")
 
@@ -139,22 +135,17 @@ class Inspection:
     # Places
 
     def place(self, script: Script, passage: Passage, start: int, end: int) -> Place:
-        """Where the sources write that part of a passage: as the source map says, else where it is spelt."""
+        """Where the sources write that part of a passage."""
         span = (start, end)
         if passage.path is not None:
             first = self._reading.tool_lines[passage.path, passage.keys]
-            found = self._sources.written_in(passage.path, first, passage.text, span)
+            found = self._means.sources.written_in(passage.path, first, passage.text, span)
             return found or Place(path=passage.path, line=first, column=1)
-        mapped = self.locate(script)(start) if passage.kind == "system" else None
-        if mapped is not None:
-            path, line = mapped
-            return Place(path=path, line=line, column=self._sources.column(path, line, passage.text, span))
-        found = self._sources.written(script.paths, self._manifest, passage.text, span)
-        return found or self._at(*passage.keys or ("system",))
-
-    def locate(self, script: Script) -> Locate:  # noqa: ARG002
-        """The source map of a variant's system text."""
-        return lambda _offset: None
+        located = self._means.locate(script, passage, span)
+        if located is None:
+            return self._at(*passage.keys or ("system",))
+        path, line = located
+        return Place(path=path, line=line, column=self._means.sources.column(path, line, passage.text, span))
 
     def _at(self, *keys: str | int) -> Place:
         """The line of a key of the manifest."""
@@ -170,14 +161,14 @@ class Inspection:
             for hit in text_hits(passage)
             if hit.code.startswith("CU1") and not hit.example
         ]
-        volatile = [(passage, hit, place) for passage, hit, place in hits if not self._meant(hit.code, place)]
+        volatile = [(passage, hit, place) for passage, hit, place in hits if not self._means.meant(hit.code, place)]
         for artifact in script.artifacts:
             placed = ((offset_in(artifact.stem, passage, hit), hit, place) for passage, hit, place in volatile)
             found = [item for item in placed if item[0] >= 0]
             if not found:
                 continue
             offset, hit, place = min(found, key=lambda item: item[0])
-            ready = self._targets[artifact.target]
+            ready = self._means.targets[artifact.target]
             advice = exposed(artifact, ready.target.cache, hit, offset, counting(ready))
             if advice is not None:
                 yield found_at(advice, place, script.variant.name, hit.subject)
@@ -185,7 +176,7 @@ class Inspection:
     def _standing(self, script: Script) -> Iterator[Found]:
         """What the numbers of each artifact mean."""
         for artifact in script.artifacts:
-            rule = self._targets[artifact.target].target.cache
+            rule = self._means.targets[artifact.target].target.cache
             for advice in (*standing(artifact, rule), *soft_end(artifact, rule)):
                 named = f"for {artifact.target}: {advice.message}"
                 key = "system" if self._manifest.system else "tools"
@@ -199,7 +190,7 @@ class Inspection:
             return
         texts = [script.rendered.system for script in scripts]
         for artifact in scripts[0].artifacts:
-            ready = self._targets[artifact.target]
+            ready = self._means.targets[artifact.target]
             advice = variants_part(texts, artifact, ready.target.cache, counting(ready))
             if advice is not None and advice.offset is not None:
                 yield found_at(advice, self.place_of_offset(advice.offset), self._manifest.name, "variants")
@@ -229,7 +220,7 @@ class Inspection:
     def _named(self, key: str, name: str) -> Place:
         """Where the manifest names a variable."""
         line = self._manifest.line(key, name) or 1
-        column = self._sources.line(self._manifest.path, line).find(name) + 1
+        column = self._means.sources.line(self._manifest.path, line).find(name) + 1
         return Place(path=self._manifest.path, line=line, column=max(column, 1))
 
 

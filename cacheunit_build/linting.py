@@ -10,7 +10,7 @@ from cacheunit_build.codes import Chosen
 from cacheunit_build.compiler import compile_project, manifest_names
 from cacheunit_build.errors import CacheunitError
 from cacheunit_build.finding import SEVERITIES, Finding, Linted
-from cacheunit_build.inspection import Found, Inspection, Told, counting, found_at, told
+from cacheunit_build.inspection import Found, Inspection, Means, Told, counting, found_at, told
 from cacheunit_build.lint.ignores import ignores_in
 from cacheunit_build.lint.layout import MOST, prefixes_part
 from cacheunit_build.lint.project import look_alikes, unreachable
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler import Compiled
     from cacheunit_build.lint.layout import Advice
+    from cacheunit_build.lint.passage import Passage
     from cacheunit_build.ports import Edges, Progress, Scanner
-    from cacheunit_build.readings import Reading
+    from cacheunit_build.readings import Reading, Script
 
 
 def lint(
@@ -75,10 +76,11 @@ class _Linter:
         self._ignores = cache(lambda path: ignores_in(sources.text(path), path))
         readings = self._read(selection)
         self.families = {r.manifest.name: {s.variant.name for s in r.scripts} for r in readings if r.whole}
-        self._inspections = {
-            reading.manifest.name: (reading, Inspection(reading, compiled.targets, sources, scan, self._is_meant))
-            for reading in readings
-        }
+        means = Means(targets=compiled.targets, sources=sources, scan=scan, meant=self._is_meant, locate=self._locate)
+        self._inspections = {reading.manifest.name: (reading, Inspection(reading, means)) for reading in readings}
+
+    def _locate(self, script: Script, passage: Passage, span: tuple[int, int]) -> tuple[str, int] | None:
+        return self._sources.line_of(script.paths, script.variant.manifest, passage.text, span)
 
     def _read(self, selection: Selection) -> list[Reading]:
         """The prefixes that were compiled, each read once more."""

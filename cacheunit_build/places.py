@@ -58,16 +58,18 @@ class Sources:
         literal = {*manifest.data.values(), *manifest.tools}
         return text if path in literal else _COMMENT.sub(_blank, text)
 
-    def written(self, paths: Sequence[str], manifest: Manifest, text: str, span: tuple[int, int]) -> Place | None:
-        """The place that spells `text[start:end]` and is most like the text around it; earlier paths win.
+    def line_of(
+        self, paths: Sequence[str], manifest: Manifest, text: str, span: tuple[int, int]
+    ) -> tuple[str, int] | None:
+        """Path and line that spell `text[start:end]` and are most like the text around it; earlier paths win.
 
-        Where none spells it, the place that spells most of what stands in front of it, column 1.
+        Where none spells it, those that spell most of what stands in front of it.
         """
         sources = [(path, self.searched(path, manifest)) for path in paths]
         for spelling in _spellings(text[slice(*span)]):
             found = _likest(sources, text, span, spelling)
             if found is not None:
-                return found
+                return found.path, found.line
         return _before(sources, text, span[0])
 
     def written_in(self, path: str, first_line: int, text: str, span: tuple[int, int]) -> Place | None:
@@ -135,14 +137,14 @@ def _alike(source: str, start: int, end: int, text: str, span: tuple[int, int]) 
     return before + after
 
 
-def _before(sources: Sequence[tuple[str, str]], text: str, offset: int) -> Place | None:
+def _before(sources: Sequence[tuple[str, str]], text: str, offset: int) -> tuple[str, int] | None:
     """The line that spells the end of what stands in front of an offset on its line, or else on lines above it."""
     for above in reversed(text[:offset].split("\n")[-8:]):
         part = above.rstrip()[-40:]
         while len(part.strip()) >= _LEAST:
             found = _likest(sources, text, (offset - len(part), offset), part)
             if found is not None:
-                return Place(path=found.path, line=found.line, column=1)
+                return found.path, found.line
             part = part[len(part) // 4 or 1 :]
     return None
 
