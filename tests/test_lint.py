@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cacheunit_build.codes import CODES
+from cacheunit_build.edges import secrets
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -42,6 +44,10 @@ TRIGGERS = [
     ("CU102", "warning", "The shop opened on 3 March 2024.", "3 March 2024"),
     ("CU102", "error", "Today is March 3rd, 2026.", "March 3rd, 2026"),
     ("CU102", "error", "Current date: 2026-11-30", "2026-11-30"),
+    ("CU102", "error", "The current date is **Monday, November 30, 2026**.", "November 30, 2026"),
+    ("CU102", "error", "Today's date (in ISO format): 2026-11-30", "2026-11-30"),
+    ("CU102", "warning", "If the current date is after 2026-11-30, refuse.", "2026-11-30"),
+    ("CU102", "warning", "Compare today's prices with 2026-11-30.", "2026-11-30"),
     ("CU102", "info", "Dates are written like 2026-11-30.", "2026-11-30"),
     ("CU103", "warning", "The time is 11:42:07 PM here.", "11:42:07 PM"),
     ("CU103", "warning", "Current time: 11:42", "11:42"),
@@ -321,7 +327,8 @@ def test_a_secret_is_never_printed(project: Project) -> None:
 def test_without_the_scanner_a_note_says_that_secrets_were_not_looked_for(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cacheunit_build.edges.secrets.secret_scanner", lambda: None)
+    monkeypatch.setitem(sys.modules, "detect_secrets.core.plugins.util", None)  # as if it were not installed
+    monkeypatch.setattr(secrets, "detectors", secrets.detectors.__wrapped__)
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"Sign in with {KEY}.\n"})
     ran = project.run("lint", "--format", "json")
     assert (ran.code, [f["code"] for f in ran.json["findings"]]) == (0, [])

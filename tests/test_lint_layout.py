@@ -190,8 +190,18 @@ def test_variants_that_part_in_front_of_what_they_share_are_told_where_and_what_
     assert (found["severity"], found["prefix"]) == ("warning", "a")
     # Until the source map says more, the value stands where the manifest spells it.
     assert (found["path"], found["line"]) in (("prefixes/a.yaml", 2), ("templates/a.md.j2", 3))
+    assert "(0 units shared)" in found["message"]
     assert found["message"].startswith("2 variants part here, after ")
     assert found["hint"] == 'move to the front: "## Tone", "## Prices"'
+
+
+def test_variants_that_share_units_and_part_in_front_of_less_are_told_mildly(project: Project) -> None:
+    text = f"{RULES}\nSpeak {{{{ locale }}}}.\n\n{section('Tone')}"
+    prefix(project, text, "matrix: {locale: [French, German]}\n")
+    (found,) = lint(project, "--select", "CU405")
+    assert found["severity"] == "info"
+    units = count_default(f"{RULES}\nSpeak ") // UNIT
+    assert f"({units} units shared)" in found["message"]
 
 
 def test_variants_that_share_their_head_alone_are_no_finding(project: Project) -> None:

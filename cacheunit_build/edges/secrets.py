@@ -23,11 +23,11 @@ _WORDS = frozenset(("pass", "password", "passwd", "pwd", "secret", "token", "pw"
 def secret_scanner() -> Scanner | None:
     """What finds secrets, None where detect-secrets is not installed."""
     try:
-        detectors = _detectors()
+        known = detectors()
     except ImportError:
         return None
 
-    patterns = [(detector, pattern) for detector in detectors for pattern in detector.denylist]
+    patterns = [(detector, pattern) for detector in known for pattern in detector.denylist]
 
     @cache
     def scan(text: str) -> Sequence[tuple[int, int, str]]:
@@ -45,7 +45,7 @@ def secret_scanner() -> Scanner | None:
 
 
 @cache
-def _detectors() -> tuple[Any, ...]:
+def detectors() -> tuple[Any, ...]:
     """Those that know a secret by its own form; guesses by entropy or by a keyword in front stay out."""
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector

@@ -108,9 +108,13 @@ def variants_part(
     found = parting(texts, count)
     if found is None or not _worth(found, rule):
         return None
-    severity: Severity = "warning" if found.later >= MOST * artifact.entry.tokens else "info"
+    unit = rule.unit if rule.kind == "blocks" and not artifact.margin else None
+    apart = found.head < (unit or _LONG)
+    severity: Severity = "warning" if apart or found.later >= MOST * artifact.entry.tokens else "info"
+    shared = f" ({_units(found.head // unit)} shared)" if unit else ""
     message = (
-        f"{len(texts)} variants part here, after {_tokens(found.head)}; {_tokens(found.later)} further on stand in all"
+        f"{len(texts)} variants part here, after {_tokens(found.head)}{shared}; "
+        f"{_tokens(found.later)} further on stand in all"
     )
     hint = f"move to the front: {found.order}"
     return _advice("CU405", message, severity=severity, hint=hint, offset=found.offset)

@@ -93,12 +93,16 @@ class Passage:
         end = self.text.find("\n", offset, offset + _NEAR)
         return self.before(offset) + self.text[offset : offset + _NEAR if end < 0 else end]
 
+    def in_example(self, offset: int) -> bool:
+        """Whether that character stands in code, in a URL or an argument, or in a part that is called examples."""
+        beside = _ARGUMENT.search(self.before(offset)) is not None
+        return beside or self.in_code(offset) or _within(offset, *self._examples)
+
     def is_example(self, offset: int) -> bool:
-        """Whether what stands there looks meant: in code, a table, a URL or an argument, or where the text says so."""
-        if self.in_code(offset) or _within(offset, *self._examples) or _ARGUMENT.search(self.before(offset)):
-            return True
+        """Whether what stands there looks meant: in an example, in a table, or on a line that says so."""
         line = self.line(offset)
-        return _EXAMPLE.search(line) is not None or max(line.count("\t"), line.count("|") - 1) > 1
+        table = max(line.count("\t"), line.count("|") - 1) > 1
+        return table or self.in_example(offset) or _EXAMPLE.search(line) is not None
 
     def hit(self, code: str, start: int, end: int, message: str, severity: Severity | None = None) -> Hit:
         """A hit of a code, as severe as usual if nothing else is said."""

@@ -33,9 +33,11 @@ _DAY = re.compile(rf"(?<![\w@/.:=-]){_DATE}(?![\w@/-]|\.\w|\"?>)")
 _TIME = re.compile(rf"(?<![\w:.-]){_CLOCK}{_ZONE}(?![\w:]|\.\d)")
 # Marks in a recording are times too, but of no day: without a zone or half of a day, only what is called now counts.
 _OF_DAY = re.compile(r":\d\d:\d\d[\d.,]* ?(?:Z|[+-]\d|UTC|GMT|[AaPp]\.?[Mm])")
+# Directly in front of the date: "if the current date is after …" compares, and does not tell.
 _NOW = re.compile(
-    r"\btoday(?:'s|\s+is|\s*[:=])|\b(?:current|present|local)\s+(?:date|day|time)\b|\bit is now\b|\bnow\s*[:=]"
-    r"|\b(?:generated|rendered|built|compiled)\s+(?:at|on)\b|\bheute ist\b|今日は|今天是",
+    r"(?:\btoday(?:'s date)?|\b(?:current|present|local) (?:date|day|time)(?: and time)?|\bit is now|\bnow\s*[:=]"
+    r"|\b(?:generated|rendered|built|compiled|updated) (?:at|on)|\bheute ist|今日は|今天是)"
+    r"(?: \([^()\n]{1,40}\))?\W{0,4}(?:is\W{1,3})?(?:\w+day\W{1,2})?$",
     re.IGNORECASE,
 )
 _BEGINNINGS = frozenset(("January 1, 1970", "Jan 1, 1970", "1 January 1970", "1970-01-01"))
@@ -125,7 +127,8 @@ def _counters(passage: Passage) -> Iterator[Hit]:
 def _told(passage: Passage, code: str, match: re.Match[str], message: str, severity: Severity | None = None) -> Hit:
     """A hit, milder where it looks meant as an example."""
     hit = passage.hit(code, *match.span(), message, severity)
-    if not passage.is_example(match.start()):
+    said_now = severity is not None  # words on the line, as for the form of a date, do not make that an example
+    if not (passage.in_example(match.start()) if said_now else passage.is_example(match.start())):
         return hit
     where = "in code" if passage.in_code(match.start()) else "by way of example"
     return replace(hit, message=f"{message}, {where}", severity=milder(hit.severity), example=True)
