@@ -129,7 +129,7 @@ CODES = _table(
         ),
         (
             *("CU405", "info", "variants-part-early"),
-            "variants differ in front of text that they share; a warning in the first unit, or where that is most of it",
+            "variants differ in front of text that they share; a warning in the first unit or if that is most of it",
             "move what all variants share to the front",
         ),
         (

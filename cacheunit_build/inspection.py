@@ -178,10 +178,11 @@ class Inspection:
         for artifact in script.artifacts:
             rule = self._means.targets[artifact.target].target.cache
             for advice in (*standing(artifact, rule), *soft_end(artifact, rule)):
-                named = f"for {artifact.target}: {advice.message}"
+                of = f"{artifact.prefix} " if self._manifest.matrix else ""
+                named = f"{of}for {artifact.target}: {advice.message}"
                 key = "system" if self._manifest.system else "tools"
                 what = Told(code=advice.code, severity=advice.severity, message=named, hint=advice.hint)
-                yield found_at(what, self._at(key), script.variant.name)
+                yield found_at(what, self._at(key), script.variant.name, artifact.target)  # one of all variants
 
     def _variants(self) -> Iterator[Found]:
         """Where the variants part, for each target."""

@@ -157,6 +157,13 @@ def test_the_minimum_is_held_against_exact_counts_and_estimates(project: Project
     assert "too near the minimum of 1,024" in found[2][2]
 
 
+def test_numbers_of_variants_are_one_finding_that_names_the_first(project: Project) -> None:
+    prefix(project, "Speak {{ locale }}.", 'padding: "off"\nmatrix: {locale: [fr, Portuguese of Brazil]}\n')
+    (found,) = lint(project, "--select", "CU403")
+    assert found["prefix"] == "a"
+    assert found["message"].startswith("a@locale=Portuguese%20of%20Brazil for deepseek-v4: ")
+
+
 SOFT = "[target.soft]\nextends = 'deepseek-v4'\nframe = {before = '', after = ''}\n"
 
 
