@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from conftest import Cacheunit, Project
 
-TEMPLATE = "Built 2026-11-30T03:22:43Z.\nPrices of 2026-11-30, m.kowalska@velo-laden.de\n"
+TEMPLATE = "Built 2026-11-30T03:22:43Z.\nPrices of 2026-11-30, desk@laden.velowerk-muster.de\n"
 
 
 @pytest.fixture
@@ -425,7 +425,7 @@ def test_comments_in_manifests_and_data_ignore_too(project: Project) -> None:
                 "  # cacheunit: ignore unused\n  idle: 1\n  other: 1\ndata: {faq: faq.yaml}\n"
             ),
             "templates/a.md.j2": "{{ day }} {{ faq.q }} {{ faq.p }}\n",
-            "faq.yaml": "# cacheunit: ignore-file CU203\nq: m.kowalska@velo-laden.de\np: 2026-11-29\n",
+            "faq.yaml": "# cacheunit: ignore-file CU203\nq: desk@laden.velowerk-muster.de\np: 2026-11-29\n",
         }
     )
     ran = project.run("lint", "--format", "json")
