@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.codes import CODES
@@ -95,6 +96,7 @@ class Inspection:
         self._reading = reading
         self._manifest = reading.manifest
         self._means = means
+        self._text_hits = cache(text_hits)
 
     def found(self) -> Iterator[Found]:
         """Every finding, those that are meant too."""
@@ -111,7 +113,7 @@ class Inspection:
         first = script is self._reading.scripts[0]  # tools are the same for all variants
         for passage in (*script.passages, *(self._reading.tools if first else ())):
             for hit in (
-                *text_hits(passage),
+                *self._text_hits(passage),
                 *token_hits(passage, self._controls(script, passage)),
                 *self._secrets(passage),
             ):
@@ -158,7 +160,7 @@ class Inspection:
         hits = [
             (passage, hit, self.place(script, passage, hit.start, hit.end))
             for passage in (*self._reading.tools, *script.passages)
-            for hit in text_hits(passage)
+            for hit in self._text_hits(passage)
             if hit.code.startswith("CU1") and not hit.example
         ]
         volatile = [(passage, hit, place) for passage, hit, place in hits if not self._means.meant(hit.code, place)]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cacheunit_build.compiler import Compiled
-    from cacheunit_build.lint.layout import Advice
     from cacheunit_build.lint.passage import Passage
     from cacheunit_build.ports import Edges, Progress, Scanner
     from cacheunit_build.readings import Reading, Script
@@ -124,14 +123,11 @@ class _Linter:
                 texts.setdefault(artifact.target, {})[name] = (script.rendered.system, artifact)
         for target, by_name in texts.items():
             ready = self._compiled.targets[target]
-            best: dict[str, tuple[int, str, Advice]] = {}
-            for first, second in likely_pairs({name: text for name, (text, _) in by_name.items()}, MOST):
-                parted = prefixes_part(by_name[first], by_name[second], ready.target.cache, counting(ready))
-                if parted is not None and parted[0] > best.get(first, (0,))[0]:
-                    best[first] = (parted[0], second, parted[1])
-            for name, (_, other, advice) in best.items():
-                place = self._inspections[name][1].place_of_offset(advice.offset or 0)
-                yield found_at(advice, place, name, f"{name} {other}")
+            for name, other in likely_pairs({name: text for name, (text, _) in by_name.items()}, MOST):
+                advice = prefixes_part(by_name[name], by_name[other], ready.target.cache, counting(ready))
+                if advice is not None:
+                    place = self._inspections[name][1].place_of_offset(advice.offset or 0)
+                    yield found_at(advice, place, name, f"{name} {other}")
 
     def _files_and_names(self) -> Iterator[Found]:
         """Templates that nothing looks for, and names of prefixes and templates that look alike."""

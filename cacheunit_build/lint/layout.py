@@ -122,8 +122,8 @@ def variants_part(
 
 def prefixes_part(
     first: tuple[str, Artifact], second: tuple[str, Artifact], rule: CacheRule, count: Callable[[str], int]
-) -> tuple[int, Advice] | None:
-    """Most of a text shared by two prefixes of a target, behind the place where they part; and how many tokens.
+) -> Advice | None:
+    """Most of a text shared by two prefixes of a target, behind the place where they part.
 
     Each prefix is its system text without padding, and its artifact.
     """
@@ -136,7 +136,7 @@ def prefixes_part(
         f"{_tokens(found.later)} further on stand in both"
     )
     hint = f"in both, begin with {found.order}"
-    return found.later, _advice("CU406", message, hint=hint, offset=found.offset)
+    return _advice("CU406", message, hint=hint, offset=found.offset)
 
 
 def _worth(found: Parting, rule: CacheRule) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _BLOCK = re.compile(r"\S(?:.|\n(?![ \t]*\n))*")
 _LABEL_CHARACTERS = 40
 _LABELS = 4
+_NEIGHBOURS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,10 @@ def _labels(run: Sequence[str]) -> Iterator[str]:
 
 
 def likely_pairs(texts: Mapping[str, str], share: float) -> Iterator[tuple[str, str]]:
-    """The pairs of names whose texts have at least that share of the shorter one's characters in blocks of both."""
+    """For each name the one behind it that shares most behind a common beginning, at least `share` of the shorter.
+
+    A block that very many have is compared among neighbours only.
+    """
     having: dict[str, list[str]] = {}
     sizes: Counter[str] = Counter()
     for name, text in texts.items():
@@ -81,11 +85,14 @@ def likely_pairs(texts: Mapping[str, str], share: float) -> Iterator[tuple[str, 
     common: Counter[tuple[str, str]] = Counter()
     for block, names in having.items():
         for index, name in enumerate(names):
-            for other in names[index + 1 :]:
+            for other in names[index + 1 : index + 1 + _NEIGHBOURS]:
                 common[name, other] += len(block)
+    best: dict[str, tuple[int, str]] = {}
     for (name, other), characters in sorted(common.items()):
-        if characters >= share * min(sizes[name], sizes[other]):
-            yield name, other
+        later = characters - common_prefix(texts[name], texts[other])
+        if later >= share * min(sizes[name], sizes[other]) and later > best.get(name, (0, ""))[0]:
+            best[name] = (later, other)
+    yield from ((name, other) for name, (_, other) in best.items())
 
 
 def _after(text: str, offset: int) -> list[str]:
