@@ -224,7 +224,7 @@ def _include(p: Prompt) -> None:
 
 def _condition(p: Prompt) -> None:
     for file in ("plain", "tooled"):
-        index = next(i for i, line in enumerate(p.lines(file)) if "formal" in line)
+        index = next(i for i, line in enumerate(p.lines(file)) if line.startswith("  formal"))
         p.lines(file)[index] = "  formal: true"
         p.at(file, index, file)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands import git, live, project, review, setup, texts, watch
+from cacheunit_build.commands import git, lint, live, project, review, setup, texts, watch
 from cacheunit_build.commands.session import BUG, INTERRUPTED, OK, WRONG, Session, say_faults
 from cacheunit_build.errors import CacheunitError, Fault
 
@@ -73,6 +73,6 @@ def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool
     context.obj = Session(Path(folder).resolve(), quiet=quiet, verbose=verbose)
 
 
-_ROOMS = (project, review, texts, setup, watch, live, git)
+_ROOMS = (project, review, lint, texts, setup, watch, live, git)
 for command in (command for room in _ROOMS for command in room.COMMANDS):
     cacheunit.add_command(command)

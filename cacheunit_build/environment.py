@@ -15,7 +15,7 @@ from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound,
 from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
 from jinja2.filters import do_join
-from jinja2.runtime import Undefined
+from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from jinja2.bccache import Bucket
     from jinja2.compiler import Frame
     from jinja2.nodes import EvalContext
-    from jinja2.runtime import Context
 
 NOT_FROZEN = {"filters": ("random", "pprint"), "globals": ("lipsum",)}
 """Names of Jinja's that give another text each time, and so do not exist here."""
@@ -81,6 +80,16 @@ class MissingNameError(UndefinedError):
         self.owner = owner
 
 
+class _Context(Context):
+    """Tells the environment which variables a template asks for."""
+
+    def resolve_or_missing(self, key: str) -> Any:  # noqa: ANN401
+        """The value of a name; noted as asked for."""
+        asked: set[str] = self.environment.asked  # type: ignore[attr-defined]
+        asked.add(key)
+        return super().resolve_or_missing(key)
+
+
 class _Strict(StrictUndefined):
     def __init__(self, hint: str | None = None, obj: Any = missing, name: str | None = None, exc: Any = None) -> None:  # noqa: ANN401
         error: Any = partial(MissingNameError, name=name, owner=None if obj is missing else obj)
@@ -122,6 +131,7 @@ class FrozenEnvironment(BoundedEnvironment):
 
     intercepted_binops = frozenset({"*", "**", "-", "%"})
     code_generator_class = Generator
+    context_class = _Context
 
     def __init__(self, find: Callable[[str, str | None], str | None]) -> None:
         super().__init__(
@@ -134,6 +144,7 @@ class FrozenEnvironment(BoundedEnvironment):
             finalize=printed,
         )
         self.asked_by: dict[str, str] = {}
+        self.asked: set[str] = set()
         self.budget = StepBudget()
         self.globals["range"] = self.budget.range
         for name in NOT_FROZEN["filters"]:

@@ -110,11 +110,15 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """The texts of a variant, and every file that was looked for to make them, in the order of asking."""
+    """The texts of a variant, and every file that was looked for to make them, in the order of asking.
+
+    `asked` are the names of variables that templates asked for.
+    """
 
     system: str
     turns: tuple[Turn, ...]
     lookups: tuple[Lookup, ...]
+    asked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,13 @@ class Tokenizers(Protocol):
         """The vocabulary that `spec` names."""
 
 
+class Scanner(Protocol):
+    """What finds secrets."""
+
+    def __call__(self, text: str) -> Sequence[tuple[int, int, str]]:
+        """Start and end of each secret in a text, and what kind of secret it is."""
+
+
 class Encoder(Protocol):
     """How a model's own Python encoder is brought in."""
 

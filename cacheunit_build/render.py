@@ -67,6 +67,7 @@ class Renderer:
         """
         manifest = variant.manifest
         self._lookups = {}
+        self._environment.asked.clear()
         self._asker = manifest.path
         values = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
         places = [("system", index, name) for index, name in enumerate(manifest.system)]
@@ -80,7 +81,8 @@ class Renderer:
             for index, example in enumerate(manifest.examples)
         )
         self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), values)
-        return Rendered(system=system, turns=turns, lookups=tuple(self._lookups.values()))
+        lookups, asked = tuple(self._lookups.values()), frozenset(self._environment.asked)
+        return Rendered(system=system, turns=turns, lookups=lookups, asked=asked)
 
     def origins(self, variant: Variant) -> Origins:
         """Where each character of what `render` gives came from.

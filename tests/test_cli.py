@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from conftest import Cacheunit, Project
 
-COMMANDS = ["build", "check", "clean", "count", "explain", "init", "pad", "schema", "show", "targets"]
+COMMANDS = ["build", "check", "clean", "count", "explain", "init", "lint", "pad", "schema", "show", "targets"]
 FRAME = "<｜begin▁of▁sentence｜>", "<｜User｜>"
 FINGERPRINT = re.compile("sha256:[0-9a-f]{64}")
 

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "cacheunit_build"
 
 GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences", "usage"}
-VALUES = {"model", "target", "origin"}
+VALUES = {"model", "target", "origin", "finding", "codes"}
 STAGES = {
     "manifest",
     "config",
@@ -27,9 +27,10 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging"}
+STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging", "lint"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 STORY |= {"version", "contrast", "diff", "kin", "verify"}
+STORY |= {"linting", "inspection", "readings", "places"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli", "entry", "__main__", "runtime"}
 MAY_IMPORT = {

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -68,12 +69,16 @@ class Session:
 
     def in_repository(self, path: str) -> str:
         """A path of the project as one of the repository around it, if there is one."""
+        return f"{self._above}{path}"
+
+    @cached_property
+    def _above(self) -> str:
         from cacheunit_build.edges.revision import Repository
 
         try:
-            return f"{Repository(find_root(self.folder)).prefix}{path}"
+            return Repository(find_root(self.folder)).prefix
         except CacheunitError:
-            return path
+            return ""
 
     def say(self, text: str) -> None:
         """Talk, on standard error."""
@@ -114,7 +119,7 @@ class Progress:
 def put(text: str, *, painted: bool = False) -> None:
     """Data, on standard output; nothing for no text. `painted`: with colour, where somebody looks at it."""
     if text:
-        put_bytes(f"{_painted(text) if painted and _colourful() else text}\n".encode())
+        put_bytes(f"{_painted(text) if painted and colourful() else text}\n".encode())
 
 
 _COLOURS = {
@@ -137,7 +142,8 @@ def _painted(text: str) -> str:
     return "\n".join(lines)
 
 
-def _colourful() -> bool:
+def colourful() -> bool:
+    """Whether somebody looks at standard output who can see colour."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 

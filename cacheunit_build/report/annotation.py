@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from cacheunit_build.errors import Fault
 
 
+Level = Literal["error", "warning", "notice"]
+
+
 def annotation(  # noqa: PLR0913 - what a workflow command takes
-    level: Literal["error", "warning", "notice"],
+    level: Level,
     message: str,
     *,
     path: str | None = None,

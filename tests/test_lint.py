@@ -1,0 +1,453 @@
+"""Lint of texts, tools and names: every code is triggered, at its exact place, and is quiet where it must be."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cacheunit_build.codes import CODES
+from cacheunit_build.edges import secrets
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+Finding = dict[str, Any]
+
+FIRST = "You are the support agent of a bicycle shop. Answer in plain words.\n"
+KEY = "AKIA" + "IOSFODNN7QWERTYU"[:16]  # cut in two, so that no scanner takes this file for a leak
+
+
+def lint(project: Project, *arguments: str) -> list[Finding]:
+    """The findings of a run; its exit code is held against them."""
+    ran = project.run("lint", "--format", "json", *arguments)
+    assert ran.err == ""
+    findings: list[Finding] = ran.json["findings"]
+    assert ran.code == int(any(finding["severity"] == "error" for finding in findings))
+    return findings
+
+
+def texts(project: Project, line: str) -> list[Finding]:
+    """The findings, layout aside, in a prefix whose second line is `line`."""
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"{FIRST}{line}\nLast line.\n"})
+    return [finding for finding in lint(project) if not finding["code"].startswith("CU4")]
+
+
+TRIGGERS = [
+    ("CU101", "error", "The report was made 2026-11-30T03:22:43Z by the server.", "2026-11-30T03:22:43Z"),
+    ("CU101", "error", "The report was made 2026-11-30 03:22 by the server.", "2026-11-30 03:22"),
+    ("CU101", "error", "Last sync: Nov 30, 2026 03:22:43 PM", "Nov 30, 2026 03:22:43 PM"),
+    ("CU101", "warning", "Write times as in `2026-11-30T03:22:43Z`.", "2026-11-30T03:22:43Z"),
+    ("CU102", "warning", "Prices hold until 2026-11-30 in all shops.", "2026-11-30"),
+    ("CU102", "warning", "The shop opened on 3 March 2024.", "3 March 2024"),
+    ("CU102", "error", "Today is March 3rd, 2026.", "March 3rd, 2026"),
+    ("CU102", "error", "Current date: 2026-11-30", "2026-11-30"),
+    ("CU102", "error", "The current date is **Monday, November 30, 2026**.", "November 30, 2026"),
+    ("CU102", "error", "Today's date (in ISO format): 2026-11-30", "2026-11-30"),
+    ("CU102", "warning", "If the current date is after 2026-11-30, refuse.", "2026-11-30"),
+    ("CU102", "warning", "Compare today's prices with 2026-11-30.", "2026-11-30"),
+    ("CU102", "info", "Dates are written like 2026-11-30.", "2026-11-30"),
+    ("CU103", "warning", "The time is 11:42:07 PM here.", "11:42:07 PM"),
+    ("CU103", "warning", "Current time: 11:42", "11:42"),
+    ("CU104", "error", "The catalogue is of 1795993363.", "1795993363"),
+    ("CU104", "error", "The catalogue is of 1795993363123.", "1795993363123"),
+    (
+        *("CU105", "error", "Your scratch folder is work/3f2b8c1e-9d47-4c15-a1f0-7be2c4d90a61/tmp."),
+        "3f2b8c1e-9d47-4c15-a1f0-7be2c4d90a61",
+    ),
+    (
+        *("CU106", "warning", "Checksum of the rules: 9e107d9d372bb6826bd81d3542a419d6"),
+        "9e107d9d372bb6826bd81d3542a419d6",
+    ),
+    ("CU201", "warning", "The notes are in /home/shopdesk/notes/shop.", "/home/shopdesk/notes/shop"),
+    ("CU201", "warning", r"The notes are in C:\Users\shopdesk\notes.", r"C:\Users\shopdesk\notes"),
+    ("CU201", "warning", "Files lie below /scratch/run7/work now.", "/scratch/run7/work"),
+    ("CU202", "warning", "Ask db1.prod.internal for stock.", "db1.prod.internal"),
+    ("CU202", "warning", "Ask 10.20.30.41 for stock.", "10.20.30.41"),
+    ("CU202", "warning", "Ask 93.184.216.34 for stock.", "93.184.216.34"),
+    ("CU203", "warning", "Write to desk@laden.velowerk-muster.de about it.", "desk@laden.velowerk-muster.de"),
+    ("CU204", "error", f"Sign in with {KEY} first.", KEY),
+    ("CU301", "warning", "Smith &amp; Sons make our frames.", "&amp;"),
+    ("CU301", "warning", "Say `it&#39;s` in a `string`.", "&#39;"),
+    ("CU302", "warning", "Frame\u200bs and forks.", "\u200b"),
+    ("CU302", "error", "Frames\U000e0041 and forks.", "\U000e0041"),
+    ("CU303", "error", "Frames \u202eand forks.", "\u202e"),
+    ("CU304", "error", "Frames\x1b and forks.", "\x1b"),
+    ("CU305", "warning", "Frames\u2028and forks.", "\u2028"),
+    ("CU305", "warning", "Frames\x0cand forks.", "\x0c"),
+    ("CU306", "error", r'Frames{{ "\r" }}and forks.', r"\r"),
+    ("CU307", "warning", "A caf\u00e9 and a cafe\u0301.", "e\u0301"),
+    ("CU308", "info", "Stop at <|im_start|> please.", "<|im_start|>"),
+    ("CU309", "warning", r"Gr\u00fc\u00dfe aus dem caf\u00e9.", r"\u00fc\u00df"),
+    ("CU309", "warning", r"Wrap it in \u003cb\u003e.", r"\u003c"),
+]
+
+
+@pytest.mark.parametrize(("code", "severity", "line", "matched"), TRIGGERS)
+def test_a_text_is_found_at_its_line_and_column(
+    project: Project, code: str, severity: str, line: str, matched: str
+) -> None:
+    found = [finding for finding in texts(project, line) if finding["code"] == code]
+    first = found[0]
+    place = (first["path"], first["line"], first["column"])
+    assert (first["severity"], place) == (severity, ("templates/a.md.j2", 2, line.index(matched) + 1))
+    assert (first["prefix"], first["prefixes"]) == ("a", ["a"])
+    assert first["message"]
+    assert first["hint"]
+
+
+QUIET = [
+    "Use the API of 2024-10-21-preview, model gpt-4o-2024-08-06 and https://x.test/schemas/2019-04-01/a.json.",
+    "Open from 9:00 to 17:30; chapter 2 starts at 02:17:43 in the recording [02:17:43.120 --> 02:17:49.200].",
+    "Unix time begins on January 1, 1970. The largest is 2147483647. Call 0301234567 or +491795993363.",
+    "Use ISBN 9780136083238, article 1000000000 and version 20.04.5.",
+    "Ids look like 550e8400-e29b-41d4-a716-446655440000 or 00000000-0000-0000-0000-000000000000.",
+    "Pin actions/checkout@34e114876b0b11c390a56381ad16ebd13914f8d5; the commit 3f2b8c1 broke it; colour #a1b2c3.",
+    "Read /etc/hosts and /usr/bin/env; call GET /api/v1/users/42/orders; work in /home/user/project and ./src.",
+    "Listen on 127.0.0.1 or 0.0.0.0, as 192.0.2.7 and 203.0.113.9 do; version 1.2.3.4 and 10.0.0.0 too.",
+    "See www.example.com, https://github.com, .env.local, settings.local.json and host.docker.internal.",
+    "Write to jane@example.com, you@yourcompany.com, git@github.com:acme/shop.git or @support.",
+    "Use AKIAIOSFODNN7EXAMPLE, sk-xxxxxxxxxxxxxxxxxxxx, ${TOKEN} and https://user:password@example.com.",
+    "In HTML write `&amp;` for `&`; in <b>bold</b> text &nbsp; too; R&D; a && b; AT&T;",
+    "Family \U0001f468\u200d\U0001f469\u200d\U0001f467, \u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "\u0915\u094d\u200d\u0937, \u05d0\u05d1\u200f!",
+    r"Write \u00fc for u with dots; \u0009 is a tab.",
+    "Tabs\tand caf\u00e9, na\u00efve, \u304c\u304e\u3050.",
+    "Strike <s>this</s>, list<|>, [INST, and a|b.",
+    r"Match [\u4e00-\u9fff] or \u200b, in C:\path\new.",
+]
+
+
+@pytest.mark.parametrize("line", QUIET)
+def test_what_prompts_are_full_of_is_no_finding(project: Project, line: str) -> None:
+    assert texts(project, line) == []
+
+
+def test_every_code_of_texts_has_a_case() -> None:
+    elsewhere = {"CU107"}
+    assert {code for code in CODES if code[2] in "123"} - elsewhere == {case[0] for case in TRIGGERS}
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "```\n{}\n```\n",
+        "# Example answers\n\n{}\n",
+        "<example>\n{}\n</example>\n",
+        "| a | b | {} |\n",
+        "For example: {}\n",
+        'Call now("{}").\n',
+        "Run it:\n\n    {}\n",
+        "The result is::\n\n  {}\n",
+    ],
+)
+def test_what_is_meant_as_an_example_is_milder(project: Project, around: str) -> None:
+    stamp = "2026-11-30T03:22:43Z"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": FIRST + around.format(stamp)})
+    assert [(f["code"], f["severity"]) for f in lint(project)] == [("CU101", "warning")]
+
+
+def test_what_goes_on_with_an_item_of_a_list_is_no_code(project: Project) -> None:
+    text = f"{FIRST}\n- Rules:\n\n    Built 2026-11-30T03:22:43Z.\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
+    assert [(f["line"], f["severity"]) for f in lint(project, "--select", "CU101")] == [(5, "error")]
+
+
+def test_the_heading_of_examples_ends_with_the_next_one(project: Project) -> None:
+    text = "# Examples\n\n## Short\n\nDone 2026-11-30 03:22.\n\n# Rules\n\nDone 2026-11-30 03:23.\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
+    assert [(f["line"], f["severity"]) for f in lint(project, "--select", "CU101")] == [(5, "warning"), (9, "error")]
+
+
+# Places
+
+
+def test_a_place_is_in_the_source_that_wrote_it(project: Project) -> None:
+    """An include, a macro, a variable, a data file, an example; comments and the description are passed over."""
+    project.write(
+        {
+            "prefixes/a.yaml": (
+                "description: Born 2026-01-02\nsystem: a.md.j2\nvariables: {day: 2026-01-02}\ntargets: [openai]\n"
+                "data: {faq: data/faq.yaml, notes: data/notes.txt}\nexamples:\n"
+                "  - {role: user, template: turn.md.j2}\n  - {role: assistant, text: Since 2026-01-06.}\n"
+            ),
+            "templates/a.md.j2": (
+                "{# 2026-01-01 2026-01-03 #}\n{% from 'm.md.j2' import rule %}\n"
+                "{{ day }}\n{% include 'b.md.j2' %}\n{{ rule('x') }}\n{{ faq.q }}\n{{ notes }}\n"
+            ),
+            "templates/b.md.j2": "B\nhas 2026-01-03.\n",
+            "templates/m.md.j2": "{% macro rule(x) %}{{ x }} of 2026-01-04{% endmacro %}\n",
+            "templates/turn.md.j2": "Before 2026-01-05?\n",
+            "data/faq.yaml": '# 2026-01-07\nq: "Opened 2026-01-07"\n',
+            "data/notes.txt": "One.\nClosed {# 2026-01-08 #}.\n",
+        }
+    )
+    found = lint(project, "--select", "CU102")
+    assert [(f["path"], f["line"], f["column"]) for f in found] == [
+        ("data/faq.yaml", 2, 12),
+        ("data/notes.txt", 2, 11),
+        ("prefixes/a.yaml", 3, 18),
+        ("prefixes/a.yaml", 8, 35),
+        ("templates/b.md.j2", 2, 5),
+        ("templates/m.md.j2", 1, 31),
+        ("templates/turn.md.j2", 1, 8),
+    ]
+
+
+def test_of_equal_texts_each_has_its_own_place(project: Project) -> None:
+    text = "One of 2026-01-01.\nTwo of 2026-01-01, three of 2026-01-01.\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
+    found = lint(project, "--select", "CU102")
+    assert [(f["line"], f["column"]) for f in found] == [(1, 8), (2, 8), (2, 29)]
+
+
+def test_what_no_source_spells_is_placed_near_it(project: Project) -> None:
+    text = "You are an agent.\nBorn on {{ '2026' }}-{{ '01' }}-01 or so.\nLast.\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
+    assert [(f["path"], f["line"], f["column"]) for f in lint(project, "--select", "CU102")] == [
+        ("templates/a.md.j2", 2, 1)
+    ]
+
+
+def test_one_place_found_by_variants_targets_and_prefixes_is_one_finding(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": "system: a.md.j2\nmatrix: {plan: [free, pro]}\ntargets: [deepseek-v4, openai]\n",
+            "prefixes/b.yaml": "system: part.md.j2\n",
+            "templates/a.md.j2": "{{ plan }} {% if plan == 'pro' %}2026-02-02{% endif %}\n{% include 'part.md.j2' %}",
+            "templates/part.md.j2": "Since 2026-01-01.\n",
+        }
+    )
+    found = [(f["path"], f["prefix"], f["prefixes"]) for f in lint(project, "--select", "CU102")]
+    assert found == [
+        ("templates/a.md.j2", "a@plan=pro", ["a@plan=pro"]),
+        ("templates/part.md.j2", "a", ["a", "b"]),
+    ]
+
+
+def test_characters_that_repeat_on_a_line_are_one_finding(project: Project) -> None:
+    found = texts(project, "a\u200bb\u200bc\u200bd and &amp; more")
+    assert [(f["code"], f["column"]) for f in found] == [("CU302", 2), ("CU301", 13)]
+    assert found[0]["message"].endswith("is not seen, and 2 more on this line")
+
+
+# Tools
+
+
+def tools(project: Project, description: str, *arguments: str) -> list[Finding]:
+    """The findings in a prefix with one tool that is described so."""
+    tool = {
+        "name": "search",
+        "title": "not sent: 2026-01-01",
+        "description": description,
+        "inputSchema": {
+            "type": "object",
+            "properties": {"title": {"type": "string", "description": "Since 2026-02-02"}},
+        },
+    }
+    project.write(
+        {
+            "prefixes/a.yaml": "system: a.md.j2\ntools: [tools/search.json]\ntargets: [openai]\n",
+            "templates/a.md.j2": FIRST,
+            "tools/search.json": json.dumps(tool, indent=2),
+        }
+    )
+    return lint(project, *arguments)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Full-text search (520445 entries)",
+        "Searches 12,345 indexed documents.",
+        "Currently 1832 open tickets can be read.",
+    ],
+)
+def test_a_live_counter_in_a_tool_is_found(project: Project, description: str) -> None:
+    (found,) = tools(project, description, "--select", "live-counter")
+    line = f'  "description": "{description}",'
+    number = next(word for word in description.replace("(", " ").split() if word[0].isdigit())
+    assert (found["code"], found["severity"]) == ("CU107", "warning")
+    assert (found["path"], found["line"], found["column"]) == ("tools/search.json", 4, line.index(number) + 1)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Returns up to 250 results.",
+        "At most 1024 items a call.",
+        "Between 100 and 500 rows.",
+        "Error 404 pages are left out.",
+    ],
+)
+def test_a_limit_in_a_tool_is_no_live_counter(project: Project, description: str) -> None:
+    assert tools(project, description, "--select", "CU107") == []
+
+
+def test_a_tool_is_read_as_far_as_it_is_sent(project: Project) -> None:
+    found = tools(project, "Search, caf\u00e9", "--select", "CU1")
+    assert [(f["code"], f["line"]) for f in found] == [("CU102", 10)]
+
+
+def test_an_escape_in_a_tool_file_is_the_character_and_no_finding(project: Project) -> None:
+    assert tools(project, "Gr\u00fc\u00dfe", "--select", "CU3") == []
+    assert b"\\u00fc" in project.read("tools/search.json")
+
+
+def test_a_hidden_character_in_a_tool_is_found_by_its_escape(project: Project) -> None:
+    (found,) = tools(project, "Sea\u200brch", "--select", "CU302")
+    assert (found["line"], found["column"]) == (4, '  "description": "Sea'.__len__() + 1)
+
+
+# Control tokens
+
+
+def test_a_control_token_that_the_target_was_let_in_is_named(project: Project) -> None:
+    text = "Stop at <\uff5cUser\uff5c> please.\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\nspecial_tokens: allow\n", "templates/a.md.j2": text})
+    (found,) = lint(project, "--select", "control-token")
+    assert (found["severity"], found["line"], found["column"]) == ("warning", 1, 9)
+    assert found["message"] == "<\uff5cUser\uff5c> is a control token of the target"
+
+
+# Secrets
+
+
+def test_a_secret_is_never_printed(project: Project) -> None:
+    texts(project, f"Sign in with {KEY} first.")
+    for form in ("text", "json", "markdown", "github", "sarif"):
+        ran = project.run("lint", "--format", form)
+        assert ran.code == 1
+        assert KEY not in ran.out + ran.err
+        assert "AKIA" in ran.out
+
+
+def test_without_the_scanner_a_note_says_that_secrets_were_not_looked_for(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "detect_secrets.core.plugins.util", None)  # as if it were not installed
+    monkeypatch.setattr(secrets, "detectors", secrets.detectors.__wrapped__)
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"Sign in with {KEY}.\n"})
+    ran = project.run("lint", "--format", "json")
+    assert (ran.code, [f["code"] for f in ran.json["findings"]]) == (0, [])
+    assert ran.err == 'note: secrets were not looked for; pip install "cacheunit-build[secrets]"\n'
+    assert project.run("-q", "lint").err == ""
+    assert project.run("lint", "--ignore", "CU204").err == ""
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+        "sk-ant-" + "api03-a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+        "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA1234567890abcdefg",
+    ],
+)
+def test_secrets_of_other_kinds_are_found(project: Project, secret: str) -> None:
+    assert ("CU204", "error", 2) in [(f["code"], f["severity"], f["line"]) for f in texts(project, secret)]
+
+
+# The project
+
+
+def test_a_variable_a_data_file_and_an_axis_that_nothing_reads_are_found(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": (
+                "system: a.md.j2\nvariables:\n  used: 1\n  idle: 2\ndata:\n  faq: faq.yaml\nmatrix:\n  plan: [x, y]\n"
+            ),
+            "templates/a.md.j2": "{{ used }} {{ 'idle faq plan' }}\n",
+            "faq.yaml": "q: a\n",
+        }
+    )
+    found = [
+        (f["code"], f["severity"], f["path"], f["line"], f["column"], f["message"])
+        for f in lint(project, "--select", "CU5")
+    ]
+    assert found == [
+        ("CU501", "warning", "prefixes/a.yaml", 4, 3, 'no template reads the variable "idle"'),
+        ("CU501", "warning", "prefixes/a.yaml", 6, 3, 'no template reads the data file "faq"'),
+        ("CU501", "warning", "prefixes/a.yaml", 8, 3, 'no template reads the matrix axis "plan"'),
+    ]
+    assert lint(project, "a@plan=x", "--select", "CU501") == []
+
+
+def test_what_another_prefix_reads_is_not_read_by_this_one(project: Project) -> None:
+    for name, text in (("a", "{{ used }}\n"), ("b", "B\n")):
+        project.write({f"prefixes/{name}.yaml": f"system: {name}.md.j2\nvariables: {{used: 1}}\n"})
+        project.write({f"templates/{name}.md.j2": text})
+    assert [f["path"] for f in lint(project, "--select", "CU501")] == ["prefixes/b.yaml"]
+
+
+def test_every_way_of_reading_a_variable_counts(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": (
+                "system: a.md.j2\ntargets: [openai]\nexamples: [{role: user, template: turn.md.j2}]\nvariables:\n"
+                "  v1: x\n  v2: x\n  v3: x\n  v4: b\n  v5: [x]\n  v6: x\n  v7: x\n  v8: x\n"
+                "matrix: {plan: [free, pro]}\n"
+            ),
+            "templates/base.md.j2": "{{ v1 }}{% block body %}{% endblock %}\n",
+            "templates/a.md.j2": (
+                "{% extends 'base.md.j2' %}{% block body %}{% include v4 ~ '.md.j2' %}\n"
+                "{% import 'm.md.j2' as m with context %}{{ m.say() }}{% for x in v5 if v6 is defined %}{{ x }}"
+                "{% endfor %}\n"
+                "{% if plan == 'pro' %}{% set v = v8 %}{{ v }}{% endif %}{% endblock %}\n"
+            ),
+            "templates/b.md.j2": "{{ v2 }}\n",
+            "templates/m.md.j2": "{% macro say() %}{{ v3 }}{% endmacro %}\n",
+            "templates/turn.md.j2": "{{ v7|default('') }}\n",
+        }
+    )
+    assert lint(project, "--select", "CU501") == []
+
+
+def test_a_template_that_no_prefix_looks_for_or_names_is_found(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": "system: a.md.j2\n",
+            "templates/a.md.j2": "A\n{% if false %}{% include 'named.md.j2' %}{% endif %}\n",
+            "templates/named.md.j2": "{% include 'too.md.j2' ignore missing %}\n",
+            "templates/too.md.j2": "Too.\n",
+            "templates/lost.md.j2": "{% include 'also.md.j2' %}\n",
+            "templates/also.md.j2": "Also.\n",
+            "templates/README.md": "For people.\n",
+        }
+    )
+    found = [(f["code"], f["prefix"], f["path"], f["line"], f["column"]) for f in lint(project, "--select", "CU5")]
+    assert found == [("CU502", None, "templates/also.md.j2", 1, 1), ("CU502", None, "templates/lost.md.j2", 1, 1)]
+    assert lint(project, "a", "--select", "CU5") == []
+
+
+def test_names_that_look_alike_are_found(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/shop-a.yaml": "system: a.md.j2\nvariables:\n  order_id: 1\n  Order_ID: 2\n  \n",
+            "prefixes/shop_a.yaml": "system: a.md.j2\nvariables: {order_id: 1, Order_ID: 2}\n",
+            "templates/a.md.j2": "{{order_id}}{{ Order_ID }}{% include 'tone.md.j2' %}{% include 't\u043ene.md.j2' %}",
+            "templates/tone.md.j2": "x\n",
+            "templates/t\u043ene.md.j2": "y\n",
+        }
+    )
+    found = {(f["code"], f["path"], f["line"], f["column"], f["message"]) for f in lint(project, "--select", "CU5")}
+    assert found == {
+        ("CU503", "prefixes/shop-a.yaml", 4, 3, 'variable "Order_ID" looks like "order_id"'),
+        ("CU503", "prefixes/shop_a.yaml", 1, 1, 'prefix "shop_a" looks like "shop-a"'),
+        ("CU503", "prefixes/shop_a.yaml", 2, 26, 'variable "Order_ID" looks like "order_id"'),
+        ("CU503", "templates/t\u043ene.md.j2", 1, 1, 'looks like "templates/tone.md.j2"'),
+    }
+    (one,) = lint(project, "shop_a", "--select", "CU5")
+    assert (one["path"], one["line"]) == ("prefixes/shop_a.yaml", 2)
+
+
+def test_names_that_differ_in_what_is_seen_are_no_finding(project: Project) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": "system: a.md.j2\nvariables: {order: 1, orders: 2, order_2: 3}\n",
+            "templates/a.md.j2": "{{ order }}{{ orders }}{{ order_2 }}{% include 'b/a.md.j2' %}\n",
+            "templates/b/a.md.j2": "x\n",
+        }
+    )
+    assert lint(project, "--select", "CU5") == []
