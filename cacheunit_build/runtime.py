@@ -7,12 +7,15 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.usage import read_usage
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 LOCK = "cacheunit.lock"
 VERSION = 1
@@ -60,7 +63,9 @@ class Prefix:
     counted: str
     fingerprint: str
 
-    def __init__(self, name: str, target: str, entry: dict[str, Any], files: tuple[bytes, bytes], root: Path) -> None:
+    def __init__(
+        self, name: str, target: str, entry: dict[str, Any], files: tuple[bytes, bytes], root: Traversable
+    ) -> None:
         text, fragment = files
         values = {"name": name, "target": target, "text": text.decode(), "_fragment": fragment, "_root": root}
         values |= {"tokens": entry["tokens"], "counted": entry["counted"], "fingerprint": entry["request"]}
@@ -129,29 +134,30 @@ class Prefix:
         return 0 if self.tokens < minimum else whole
 
 
-def load(name: str, *, target: str | None = None, root: str | Path | None = None, **axes: str | bool) -> Prefix:
+def load(name: str, *, target: str | None = None, root: str | Traversable | None = None, **axes: str | int) -> Prefix:
     """The prefix of that name, as it was locked.
 
     Args:
         name: a prefix, or a variant such as `support/agent@locale=de,plan=pro`.
         target: its target; may be left out where it has one.
-        root: the folder of `cacheunit.lock`; default: the nearest above the working folder.
+        root: the folder of `cacheunit.lock`, as a path or as `importlib.resources.files` gives it for the data of an
+            installed package; default: the nearest above the working folder.
         axes: pick a variant of the prefix.
 
     Raises:
         IntegrityError: the bytes are not those that were locked.
         CacheunitError: there is no lock, no such prefix or target, or an artifact is missing.
     """
-    folder = _root(Path.cwd() if root is None else Path(root), nearest=root is None)
-    prefixes = _prefixes(folder / LOCK)
+    folder = _nearest(Path.cwd()) if root is None else _given(Path(root) if isinstance(root, str) else root)
+    prefixes = _prefixes(folder.joinpath(LOCK))
     full = _variant(name, axes)
     if full not in prefixes:
         raise fail(f'no prefix "{full}" is locked', hint=did_you_mean(full, prefixes))
     chosen = _target(full, target, prefixes[full])
     entry = prefixes[full][chosen]
-    base = folder / _build_folder(folder) / full
-    text = _verified(base / f"{chosen}.txt", entry["text"])
-    fragment = _verified(base / f"{chosen}.json", entry["request"])
+    base = folder.joinpath(_build_folder(folder)).joinpath(full)
+    text = _verified(base.joinpath(f"{chosen}.txt"), entry["text"])
+    fragment = _verified(base.joinpath(f"{chosen}.json"), entry["request"])
     key = (full + chosen, entry["text"] + entry["request"])
     if key not in _loaded:
         _loaded[key] = Prefix(full, chosen, entry, (text, fragment), folder)
@@ -159,7 +165,7 @@ def load(name: str, *, target: str | None = None, root: str | Path | None = None
 
 
 @cache
-def _rule(root: Path, target: str) -> tuple[int, float]:
+def _rule(root: Traversable, target: str) -> tuple[int, float]:
     """The minimum of a target, and the margin of its counts, from its table and those that it extends."""
     tables: dict[str, Any] = _settings(root).get("target", {})
     chain: list[dict[str, Any]] = []
@@ -177,18 +183,24 @@ def _rule(root: Path, target: str) -> tuple[int, float]:
     return rule.get("minimum", 0), margin
 
 
-def _text(file: Path) -> str:
+def _text(file: Traversable) -> str:
     return file.read_text("utf-8") if file.is_file() else ""
 
 
-def _root(start: Path, *, nearest: bool) -> Path:
-    for folder in (start, *start.resolve().parents) if nearest else (start,):
+def _nearest(start: Path) -> Traversable:
+    for folder in (start, *start.resolve().parents):
         if (folder / LOCK).is_file():
             return folder
-    raise fail(f"there is no {LOCK} in {start}" + (" or above" if nearest else ""), hint='run "cacheunit build"')
+    raise fail(f"there is no {LOCK} in {start} or above", hint='run "cacheunit build"')
 
 
-def _prefixes(path: Path) -> dict[str, dict[str, Any]]:
+def _given(folder: Traversable) -> Traversable:
+    if not folder.joinpath(LOCK).is_file():
+        raise fail(f"there is no {LOCK} in {folder}", hint='run "cacheunit build"')
+    return folder
+
+
+def _prefixes(path: Traversable) -> dict[str, dict[str, Any]]:
     try:
         lock = json.loads(path.read_bytes())
         version, prefixes = lock["version"], lock["prefixes"]
@@ -200,7 +212,7 @@ def _prefixes(path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _variant(name: str, axes: dict[str, str | bool]) -> str:
+def _variant(name: str, axes: dict[str, str | int]) -> str:
     if not axes:
         return name
     spelt = {axis: str(value).lower() if isinstance(value, bool) else str(value) for axis, value in axes.items()}
@@ -217,15 +229,15 @@ def _target(name: str, target: str | None, entries: dict[str, Any]) -> str:
     return target
 
 
-def _build_folder(root: Path) -> str:
+def _build_folder(root: Traversable) -> str:
     """The folder of artifacts, as the project's settings name it."""
     return str(_settings(root).get("build", "build"))
 
 
-def _settings(root: Path) -> dict[str, Any]:
+def _settings(root: Traversable) -> dict[str, Any]:
     """The project's settings, in whichever file they stand."""
     for name, keys in (("cacheunit.toml", ()), ("pyproject.toml", ("tool", "cacheunit"))):
-        table: dict[str, Any] = tomllib.loads(_text(root / name))
+        table: dict[str, Any] = tomllib.loads(_text(root.joinpath(name)))
         for key in keys:
             table = table.get(key, {})
         if table:
@@ -233,7 +245,7 @@ def _settings(root: Path) -> dict[str, Any]:
     return {}
 
 
-def _verified(path: Path, expected: str) -> bytes:
+def _verified(path: Traversable, expected: str) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:

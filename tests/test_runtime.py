@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -145,6 +146,34 @@ def test_threads_share_one_prefix(locked: Project) -> None:
     with ThreadPoolExecutor(8) as pool:
         prefixes = list(pool.map(lambda _: load("one", root=locked.root), range(64)))
     assert {id(prefix) for prefix in prefixes} == {id(load("one", root=locked.root))}
+
+
+def test_a_child_process_has_the_same_prefix(locked: Project) -> None:
+    """A fork after a load, as servers do; in a process of its own, since this one has threads."""
+    code = (
+        "import os, sys; from cacheunit_build import load\n"
+        f"prefix = load('one', root={str(locked.root)!r})\n"
+        "child = os.fork()\n"
+        f"again = load('one', root={str(locked.root)!r})\n"
+        "if not child: os._exit(0 if again is prefix and again.request([])['messages'] else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), again is prefix)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]
+
+
+def test_prefixes_come_from_the_data_of_an_installed_package_zipped_or_not(locked: Project, tmp_path: Path) -> None:
+    archive = tmp_path / "package.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path, data in locked.files().items():
+            packed.writestr(f"app/prompts/{path}", data)
+    zipped = zipfile.Path(archive, "app/prompts/")
+    assert (
+        load("one", root=zipped).text == load("one", root=locked.root).text == load("one", root=str(locked.root)).text
+    )
+    assert load("one", root=zipped).predicted == 128
+    with pytest.raises(CacheunitError, match=r"there is no cacheunit\.lock"):
+        load("one", root=zipfile.Path(archive, "app/"))
 
 
 def test_loading_needs_the_standard_library_only(locked: Project) -> None:
