@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -148,6 +149,7 @@ def test_threads_share_one_prefix(locked: Project) -> None:
     assert {id(prefix) for prefix in prefixes} == {id(load("one", root=locked.root))}
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_child_process_has_the_same_prefix(locked: Project) -> None:
     """A fork after a load, as servers do; in a process of its own, since this one has threads."""
     code = (
