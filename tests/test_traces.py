@@ -398,7 +398,7 @@ def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_witho
     run_state_machine_as_test(
         Sequences,
         settings=settings(
-            max_examples=STEPS // STEPS_EACH + 3,  # an example may end early
+            max_examples=STEPS // STEPS_EACH + 10,  # an example may end early
             stateful_step_count=STEPS_EACH,
             deadline=None,
             database=None,

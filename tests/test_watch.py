@@ -754,17 +754,18 @@ def test_what_breaks_is_told_once_and_heals_with_the_next_good_save(
 def test_one_fault_after_another_is_told_each_time(shop: Project) -> None:
     with Watching(shop) as watching:
         outputs = shop.snapshot("build", LOCK)
-        shop.write({"prefixes/a.yaml": "system: [\n"})
+        _rename_in_folder(shop.path("prefixes/a.yaml"), b"system: [\n")
         watching.until(lambda: len(watching.complaints) == 1)
-        shop.write({"prefixes/a.yaml": SOURCES["prefixes/a.yaml"], A: "{{ broken }\n"})
+        _rename_in_folder(shop.path(A), b"{{ broken }\n")
+        _rename_in_folder(shop.path("prefixes/a.yaml"), SOURCES["prefixes/a.yaml"].encode())
         watching.until(lambda: len(watching.complaints) == 2)
-        shop.write({A: SOURCES[A]})
+        _rename_in_folder(shop.path(A), SOURCES[A].encode())
         watching.until(lambda: watching.lines.count("mended") == 1)
         shop.path(STYLE).unlink()
         watching.until(lambda: len(watching.complaints) == 3)
         assert "partials/style.md.j2" in str(watching.complaints[2][0])
         assert shop.snapshot("build", LOCK) == outputs
-        shop.write({STYLE: SOURCES[STYLE]})
+        _rename_in_folder(shop.path(STYLE), SOURCES[STYLE].encode())
         watching.until(lambda: watching.lines.count("mended") == 2)
         watching.settle()
         assert shop.snapshot("build", LOCK) == outputs
