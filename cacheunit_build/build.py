@@ -188,6 +188,7 @@ def _remember(edges: Edges, compiled: Compiled, after: Lock, lock: bytes) -> Non
         traces=traces,
     )
     edges.memory.keep(record, compiled.vocabularies, edges.files.seen())
+    edges.tokenizers.keep()
 
 
 def check(

@@ -94,6 +94,9 @@ class Tokenizers(Protocol):
     def load(self, spec: TokenizerSpec) -> Tokenizer:
         """The vocabulary that `spec` names."""
 
+    def keep(self) -> None:
+        """Keeps what was loaded in a form that loads faster the next time, if it can."""
+
 
 class Encoder(Protocol):
     """How a model's own Python encoder is brought in."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from cacheunit_build.edges.files import ProjectFiles, find_root
+from cacheunit_build.edges.files import CACHE, ProjectFiles, find_root
 from cacheunit_build.errors import fail
 from cacheunit_build.ports import LOCK, Edges
 
@@ -40,11 +40,12 @@ class Session:
 
     def shelf(self, files: ProjectFiles) -> TokenizerShelf:
         """The vocabularies that this project can name."""
+        from cacheunit_build.edges.compiled import CompiledVocabularies
         from cacheunit_build.edges.tokenizers import TokenizerShelf
         from cacheunit_build.targets import known_targets
 
         rulers = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
-        return TokenizerShelf(files.read, rulers)
+        return TokenizerShelf(files.read, rulers, CompiledVocabularies(files.root / CACHE))
 
     def edges(self) -> Edges:
         """The outside world of that project."""
