@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.model import Entry, Lookup, Outcome, Plan, TargetIdentity
+from cacheunit_build.model import Entry, Lookup, Outcome, Plan, TargetIdentity, artifact_paths
+from cacheunit_build.ports import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,6 +50,24 @@ class Record:
     def outcomes(self) -> list[Outcome]:
         """What all traces gave."""
         return [outcome for trace in self.traces.values() for outcome in trace.outcomes]
+
+    def artifact_files(self) -> dict[str, str]:
+        """Path -> fingerprint of every file in the build folder."""
+        found = {}
+        for outcome in self.outcomes:
+            text, request = artifact_paths(*outcome.key, self.folders[2])
+            found[text], found[request] = outcome.entry.text, outcome.entry.request
+        return found
+
+    def files(self) -> dict[str, str | None] | None:
+        """Path -> fingerprint of every file that decides whether there is anything to do (None: absent).
+
+        None where the lock is not that of the traces, or two traces saw different states of one file.
+        """
+        found: dict[str, str | None] = {**self.settings, LOCK: self.lock, **self.artifact_files()}
+        looked = [item for trace in self.traces.values() for item in trace.inputs.items()]
+        agree = all(found.setdefault(path, fingerprint) == fingerprint for path, fingerprint in looked)
+        return found if agree and self.lock is not None else None
 
 
 def trace_of(outcomes: Iterable[Outcome], identities: Mapping[str, TargetIdentity]) -> Trace:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from cacheunit_build.edges.files import CACHE, ProjectFiles, find_root
+from cacheunit_build.edges.files import ProjectFiles, find_root
+from cacheunit_build.edges.folders import CACHE
 from cacheunit_build.errors import fail
 from cacheunit_build.ports import LOCK, Edges
 

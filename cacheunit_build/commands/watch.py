@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.commands.session import INTERRUPTED, Session, put, say_faults, with_session
-from cacheunit_build.edges.files import CACHE, find_root
+from cacheunit_build.edges.files import find_root
+from cacheunit_build.edges.folders import CACHE
 from cacheunit_build.errors import CacheunitError, Fault
 from cacheunit_build.ports import LOCK
 from cacheunit_build.quick import quick_build

@@ -6,23 +6,20 @@ import contextlib
 import hashlib
 import json
 import os
-import sys
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.edges.stat import Stat, stat_of
+from cacheunit_build.edges.seal import SEAL, seal_of
+from cacheunit_build.edges.software import software
+from cacheunit_build.edges.stat import Stat, stat_of, surely_before
 from cacheunit_build.trace import parse_record, record_data
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
 
+    from cacheunit_build.model import Outcome
     from cacheunit_build.trace import Record
-
-_SOFTWARE = ("jinja2", "yaml", "tiktoken", "tokenizers", "jsonschema")
-_COARSE = 2_000_000_000  # some file systems keep times to two seconds only
-_FINE = 100_000_000
 
 
 class BuildMemory:
@@ -33,10 +30,12 @@ class BuildMemory:
 
     Args:
         folder: the cache folder, which need not exist.
+        texts: what a build and a check print where these outcomes are as they were; a seal is made if that is given.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, texts: Callable[[Sequence[Outcome]], Mapping[str, str]] | None = None) -> None:
         self._folder = folder
+        self._texts = texts
         self._path = folder / "record.json"
         self._begun = 0
         self._digest = ""
@@ -70,27 +69,39 @@ class BuildMemory:
 
     def trusted_before(self) -> int:
         """Nanoseconds: a file that changed then or later is to be read, whatever its stat."""
-        begun: int = max(self._loaded.get("begun", 0), self._refreshed())
-        return begun - (_FINE if begun % 1_000_000_000 else _COARSE)
+        return surely_before(max(self._loaded.get("begun", 0), self._refreshed()))
 
     def keep(self, record: Record, vocabularies: Collection[str], seen: Mapping[str, tuple[str, Stat]]) -> None:
         """Writes the record, if it says anything new. Failing to is no fault."""
         known = self._loaded["vocabularies"] if self.recall() is not None else {}
-        value = {
+        value: dict[str, Any] = {
             "software": self._software,
             "vocabularies": known | {path: stat_of(path) for path in sorted(vocabularies)},
             "record": record_data(record),
             "stats": {path: [fingerprint, stat] for path, (fingerprint, stat) in sorted(seen.items())},
         }
         if {**value, "begun": 0} == {**self._loaded, "begun": 0}:
-            self.refresh()
+            self.refresh(seen)
             return
         body = json.dumps({**value, "begun": self._begun}, ensure_ascii=False, separators=(",", ":")).encode()
         self._write(self._path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        self._seal(record, seen, value["vocabularies"])
 
-    def refresh(self) -> None:
+    def refresh(self, seen: Mapping[str, tuple[str, Stat]]) -> None:
         """All is as recorded, as was seen since `begin`: files that had to be read need not be the next time."""
         self._write(self._folder / "seen.json", json.dumps([self._digest, self._begun]).encode())
+        if self._record is not None:
+            self._seal(self._record, seen, self._loaded["vocabularies"])
+
+    def _seal(
+        self, record: Record, seen: Mapping[str, tuple[str, Stat]], vocabularies: Mapping[str, Stat | None]
+    ) -> None:
+        if self._texts is None:
+            return
+        made = {"software": self._software, "vocabularies": vocabularies, "begun": self._begun}
+        data = seal_of(record, seen, made, self._texts(sorted(record.outcomes, key=lambda outcome: outcome.key)))
+        if data is not None:
+            self._write(self._folder / SEAL, data)
 
     def _refreshed(self) -> int:
         """When the present record was last seen to hold."""
@@ -126,11 +137,7 @@ class BuildMemory:
 
     @cached_property
     def _software(self) -> list[Any]:
-        """The package's own files and the libraries that decide bytes, by stat; and the interpreter."""
-        package = Path(__file__).parent.parent
-        own = [stat_of(path) for path in sorted(package.rglob("*")) if path.suffix in {".py", ".toml"}]
-        libraries = [stat_of(spec.origin) for name in _SOFTWARE if (spec := find_spec(name)) and spec.origin]
-        return [sys.version, own, libraries]
+        return software()
 
 
 def _well_formed(value: Any) -> bool:  # noqa: ANN401

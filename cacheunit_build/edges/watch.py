@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.edges.files import CACHE
+from cacheunit_build.edges.folders import CACHE
 from cacheunit_build.edges.stat import Stat, stat_of
 
 if TYPE_CHECKING:
