@@ -25,7 +25,7 @@ from cacheunit_build.since import SinceLock
 from cacheunit_build.trace import Record, trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler import Compiled
     from cacheunit_build.model import Entry, Outcome
@@ -54,7 +54,7 @@ def build(
     try:
         with edges.files.exclusive():
             edges.memory.begin()
-            before, notes = _lock_to_replace(edges.files, selection, locked=locked)
+            before, notes = _lock_to_replace(edges, selection, locked=locked)
             reuse = None if locked else _reuse(edges, edges.files.known_fingerprint, artifacts=True)
             compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
             if compiled.faults:
@@ -76,12 +76,17 @@ def old_lock(files: Files) -> Lock:
     return EMPTY if data is None else parse_lock(data, LOCK)
 
 
-def _lock_to_replace(files: Files, selection: Selection, *, locked: bool) -> tuple[Lock, tuple[str, ...]]:
+def _lock_to_replace(edges: Edges, selection: Selection, *, locked: bool) -> tuple[Lock, tuple[str, ...]]:
     """The lock as it is; one that says nothing reliable is made anew by a whole build, and only by that."""
-    if locked and files.read(LOCK) is None:
+    data, record = edges.files.read(LOCK), edges.memory.recall()
+    if locked and data is None:
         raise fail(f"there is no {LOCK} to hold the build to", hint='run "cacheunit build" and commit the lock')
+    if data is not None and record is not None and record.lock == fingerprint(data):
+        told = record.locked()  # which takes less time than to parse the same
+        if told is not None:
+            return told, ()
     try:
-        return old_lock(files), ()
+        return old_lock(edges.files), ()
     except LockUnknownError as error:
         if locked or selection:
             raise
@@ -103,9 +108,9 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
         for artifact in compiled.artifacts
         if artifact.key in before.entries and artifact_paths(*artifact.key, folder)[0] in changed
     }
-    files.sweep(folder)
     if changed or gone or new_lock is not None:
-        files.commit(changed, gone, new_lock)
+        _commit(files, changed, gone, new_lock, folder)
+    files.sweep(folder)
     _remember(edges, compiled, after, lock)
     written = {
         artifact.key
@@ -122,6 +127,17 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
         replaced=replaced,
         targets=compiled.targets,
     )
+
+
+def _commit(
+    files: Files, changed: Mapping[str, bytes], gone: Sequence[str], new_lock: bytes | None, folder: str
+) -> None:
+    """Writes. If that fails, what a killed build left is removed all the same: it may be what fills the disk."""
+    try:
+        files.commit(changed, gone, new_lock)
+    except CacheunitError:
+        files.sweep(folder)
+        raise
 
 
 def _write_locked(edges: Edges, compiled: Compiled, before: Lock, selection: Selection) -> Built:
@@ -180,13 +196,15 @@ def _remember(edges: Edges, compiled: Compiled, after: Lock, lock: bytes) -> Non
     known = old.traces if old is not None and old.settings == same else {}
     fresh = {path: trace_of(outcomes, compiled.identities) for path, outcomes in compiled.whole.items()}
     traces = {path: trace for path, trace in {**known, **fresh}.items() if path in compiled.manifests}
-    outcomes = {outcome.key: outcome.entry for trace in traces.values() for outcome in trace.outcomes}
     record = Record(
         settings=same,
         folders=(config.prefixes, config.templates, config.build),
-        lock=fingerprint(lock) if outcomes == after.entries else None,
+        lock=fingerprint(lock),
         traces=traces,
     )
+    used = {target: after.targets[target] for _, target in after.entries}
+    if record.locked() != replace(after, targets=used):
+        record = replace(record, lock=None)
     edges.memory.keep(record, compiled.vocabularies, edges.files.seen())
     edges.tokenizers.keep()
 

@@ -34,7 +34,7 @@ class Files(Protocol):
         """The fingerprint of a file as it is now; None where there is none."""
 
     def known_fingerprint(self, path: str) -> str | None:
-        """The same, where the file need not be read if its stat says that it is as it was."""
+        """The same at every call; the file need not be read if its stat says that it is as it was."""
 
     def seen(self) -> Mapping[str, tuple[str, list[int]]]:
         """Path -> fingerprint and stat of every file that was read or written, as it was then."""

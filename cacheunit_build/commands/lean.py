@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from cacheunit_build.result import Built, Checked
 
 
-def open_project(root: Path) -> tuple[ProjectFiles, BuildMemory]:
-    """The files of the project at `root`, and what the last build remembered of them."""
+def open_project(root: Path, before: BuildMemory | None = None) -> tuple[ProjectFiles, BuildMemory]:
+    """The files of the project at `root`, and what the last build remembered of them; `before` may save parsing it."""
     from cacheunit_build.edges.cache import BuildMemory
     from cacheunit_build.edges.files import ProjectFiles
 
-    memory = BuildMemory(root / CACHE, _unchanged_texts)
+    memory = BuildMemory(root / CACHE, _unchanged_texts) if before is None else before.again()
     return ProjectFiles(root, memory.stats(), memory.trusted_before()), memory
 
 

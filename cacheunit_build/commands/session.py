@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from cacheunit_build.edges.cache import BuildMemory
     from cacheunit_build.edges.tokenizers import TokenizerShelf
     from cacheunit_build.errors import Fault
 
@@ -59,9 +60,11 @@ class Session:
         from cacheunit_build.edges.git import History
 
         shelves: list[TokenizerShelf] = []
+        memories: list[BuildMemory] = []
 
         def edges(root: Path) -> Edges:
-            files, memory = open_project(root)
+            files, memory = open_project(root, memories[0] if memories else None)
+            memories[:] = [memory]
             shelves[:] = [shelves[0].reading(files.read) if shelves else self.shelf(files)]
             history = History(files.root, LOCK)
             return Edges(files=files, tokenizers=shelves[0], encoder=python_encoder, memory=memory, history=history)

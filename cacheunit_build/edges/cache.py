@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
     from cacheunit_build.model import Outcome
     from cacheunit_build.trace import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parsed:
+    """What a record file with the hash `digest` says: the value of its JSON, and the record in it."""
+
+    digest: str
+    value: Any
+    record: Record | None
 
 
 class BuildMemory:
@@ -39,9 +49,18 @@ class BuildMemory:
         self._path = folder / "record.json"
         self._begun = 0
         self._digest = ""
+        self._parsed: _Parsed | None = None
+
+    def again(self) -> BuildMemory:
+        """The same cache as it is now; what it says is parsed only if it is not what was parsed or written last."""
+        fresh = BuildMemory(self._folder, self._texts)
+        fresh._parsed = self._parsed
+        return fresh
 
     def begin(self) -> None:
-        """A build begins to read."""
+        """A build begins to read; what it saw since it began the first time."""
+        if self._begun:
+            return
         clock = self._folder / "clock"
         with contextlib.suppress(OSError):
             clock.open("ab").close()
@@ -60,7 +79,7 @@ class BuildMemory:
 
     def before(self) -> Record | None:
         """The last record, whatever made it."""
-        return self._record
+        return self._latest.record
 
     def stats(self) -> Mapping[str, tuple[str, Stat]]:
         """Path -> fingerprint and stat of the files that the last build saw."""
@@ -83,15 +102,19 @@ class BuildMemory:
         if {**value, "begun": 0} == {**self._loaded, "begun": 0}:
             self.refresh(seen)
             return
-        body = json.dumps({**value, "begun": self._begun}, ensure_ascii=False, separators=(",", ":")).encode()
-        self._write(self._path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        value["begun"] = self._begun
+        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        digest = hashlib.sha256(body).hexdigest()
+        self._write(self._path, digest.encode() + b"\n" + body)
+        self._parsed = _Parsed(digest=digest, value=value, record=record)
         self._seal(record, seen, value["vocabularies"])
 
     def refresh(self, seen: Mapping[str, tuple[str, Stat]]) -> None:
         """All is as recorded, as was seen since `begin`: files that had to be read need not be the next time."""
         self._write(self._folder / "seen.json", json.dumps([self._digest, self._begun]).encode())
-        if self._record is not None:
-            self._seal(self._record, seen, self._loaded["vocabularies"])
+        record = self.before()
+        if record is not None:
+            self._seal(record, seen, self._loaded["vocabularies"])
 
     def _seal(
         self, record: Record, seen: Mapping[str, tuple[str, Stat]], vocabularies: Mapping[str, Stat | None]
@@ -120,20 +143,27 @@ class BuildMemory:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
-    @cached_property
+    @property
     def _loaded(self) -> Any:  # noqa: ANN401
+        return self._latest.value
+
+    @cached_property
+    def _latest(self) -> _Parsed:
         """What the file says; nothing where its hash or its shape does not fit."""
+        nothing = _Parsed(digest="", value={}, record=None)
         try:
             digest, _, body = self._path.read_bytes().partition(b"\n")
             self._digest = digest.decode()
-            value = json.loads(body) if hashlib.sha256(body).hexdigest() == self._digest else {}
+            if hashlib.sha256(body).hexdigest() != self._digest:
+                return nothing
+            if self._parsed is None or self._parsed.digest != self._digest:
+                value = json.loads(body)
+                if not _well_formed(value):
+                    return nothing
+                self._parsed = _Parsed(digest=self._digest, value=value, record=parse_record(value.get("record")))
         except (OSError, ValueError):
-            return {}
-        return value if _well_formed(value) else {}
-
-    @cached_property
-    def _record(self) -> Record | None:
-        return parse_record(self._loaded.get("record"))
+            return nothing
+        return self._parsed
 
     @cached_property
     def _software(self) -> list[Any]:

@@ -43,6 +43,7 @@ class ProjectFiles:
         self._known = known or {}
         self._trusted_before = trusted_before
         self._seen: dict[str, Known] = {}
+        self._told: dict[str, str | None] = {}
         self.reread = 0
         self._straight: dict[str, bool] = {}
         self._prefix = f"{self.root}/" if str(self.root) != "/" else "/"
@@ -84,8 +85,13 @@ class ProjectFiles:
         return None if data is None else fingerprint(data)
 
     def known_fingerprint(self, path: str) -> str | None:
-        """The same; a file is taken for unread while its stat is that on record, and surely older than the record."""
-        self.asked.add(path)
+        """The same, asked once: a file is taken for unread while its stat is on record, and surely older than that."""
+        if path not in self._told:
+            self.asked.add(path)
+            self._told[path] = self._known_now(path)
+        return self._told[path]
+
+    def _known_now(self, path: str) -> str | None:
         known = self._known.get(path)
         if known is None and not os.path.lexists(f"{self._prefix}{path}"):
             return None

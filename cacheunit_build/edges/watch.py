@@ -21,7 +21,7 @@ from cacheunit_build.edges.folders import CACHE
 from cacheunit_build.edges.stat import Stat, stat_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
@@ -87,7 +87,6 @@ class Watcher:
                 if seen != now:  # changed while it was built, or looked for the first time: content tells
                     self._pending.set()
                 now = self._next(seen)
-                self._follow()
         finally:
             self._end()
 
@@ -173,9 +172,10 @@ class Watcher:
         found = {self._root}
         for folder in wanted.folders:
             found |= {Path(parent) for parent, _, _ in os.walk(self._root / folder)}
+        found |= {self._root / folder for folder in _folders_above(wanted.files)}
         for file in wanted.files:
-            found |= {parent for parent in (self._root / file).parents if parent.is_relative_to(self._root)}
-            found |= _link_folders(self._root / file)
+            if os.path.islink(f"{self._root}/{file}"):  # noqa: PTH114 - of each file at each save
+                found |= _link_folders(self._root / file)
         stats = {folder: stat_of(folder) for folder in found}
         return {folder: stat[1] for folder, stat in stats.items() if stat is not None}
 
@@ -217,13 +217,13 @@ class Watcher:
     def _scan(self) -> dict[str, Stat | None]:
         """The stat of every file that is watched."""
         wanted = self._wanted()
-        found: dict[str, Stat | None] = {file: stat_of(self._root / file) for file in wanted.files}
+        found: dict[str, Stat | None] = {file: stat_of(f"{self._root}/{file}") for file in wanted.files}
         for folder in wanted.folders:
             for parent, folders, files in os.walk(self._root / folder):
                 folders[:] = [name for name in folders if not name.startswith(".")]
                 for name in files:
                     if not _dropping(name):
-                        path = os.path.join(parent, name)  # noqa: PTH118 - os.walk gives text
+                        path = f"{parent}/{name}"
                         found[path] = stat_of(path)
         return found
 
@@ -249,6 +249,16 @@ class _Handler(FileSystemEventHandler):
 
     def dispatch(self, event: FileSystemEvent) -> None:
         self._watcher.notice(event)
+
+
+def _folders_above(files: Iterable[str]) -> set[str]:
+    """The folders on the way from the root to each file."""
+    found: set[str] = set()
+    above = {file.rpartition("/")[0] for file in files} - {""}
+    while above:
+        found |= above
+        above = {folder.rpartition("/")[0] for folder in above} - found - {""}
+    return found
 
 
 def _link_folders(path: Path) -> set[Path]:
