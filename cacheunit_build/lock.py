@@ -110,7 +110,7 @@ def _validated(document: Document, data: bytes) -> _Lock:
 
 def write_lock(lock: Lock) -> bytes:
     """The one JSON text of a lock: two-space indent, sorted keys with `tokens` first in an entry, LF, final newline."""
-    prefixes: dict[str, dict[str, Any]] = {}
+    prefixes: dict[str, dict[str, dict[str, str | int]]] = {}
     for (prefix, target), entry in sorted(lock.entries.items()):
         said = {name: value for name in _FIELDS if (value := getattr(entry, name)) is not None}
         prefixes.setdefault(prefix, {})[target] = said

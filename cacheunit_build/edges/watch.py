@@ -217,14 +217,16 @@ class Watcher:
     def _scan(self) -> dict[str, Stat | None]:
         """The stat of every file that is watched."""
         wanted = self._wanted()
-        found: dict[str, Stat | None] = {file: stat_of(f"{self._root}/{file}") for file in wanted.files}
+        root = f"{self._root}/"
+        found: dict[str, Stat | None] = {file: stat_of(f"{root}{file}") for file in wanted.files}
         for folder in wanted.folders:
-            for parent, folders, files in os.walk(self._root / folder):
+            for parent, folders, files in os.walk(f"{root}{folder}"):
                 folders[:] = [name for name in folders if not name.startswith(".")]
+                within = parent.removeprefix(root)
                 for name in files:
-                    if not _dropping(name):
-                        path = f"{parent}/{name}"
-                        found[path] = stat_of(path)
+                    path = f"{within}/{name}"
+                    if path not in found and not _dropping(name):
+                        found[path] = stat_of(f"{root}{path}")
         return found
 
     def _fall_back(self, why: str) -> None:
