@@ -99,7 +99,7 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
     after = _merged(compiled, before, kept)
     removed = tuple(sorted(before.entries.keys() - after.entries.keys()))
     wanted = _artifact_files(compiled.artifacts, folder)
-    changed = {path: data for path, data in wanted.items() if files.fingerprint(path) != fingerprint(data)}
+    changed = {path: data for path, (data, found) in wanted.items() if files.fingerprint(path) != found}
     lock = write_lock(after)
     new_lock = None if files.read(LOCK) == lock else lock
     gone = [path for key in removed for path in artifact_paths(*key, folder) if files.fingerprint(path) is not None]
@@ -147,7 +147,7 @@ def _write_locked(edges: Edges, compiled: Compiled, before: Lock, selection: Sel
     if drift:
         return Built(artifacts=compiled.artifacts, drift=tuple(drift))
     wanted = _artifact_files(compiled.artifacts, folder)
-    missing = {path: data for path, data in wanted.items() if files.fingerprint(path) is None}
+    missing = {path: data for path, (data, _) in wanted.items() if files.fingerprint(path) is None}
     files.sweep(folder)
     if missing:
         files.commit(missing, (), None)
@@ -276,14 +276,15 @@ def _merged(compiled: Compiled, before: Lock, kept: Mapping[Key, Entry]) -> Lock
     )
 
 
-def _artifact_files(outcomes: Iterable[Outcome], folder: str) -> dict[str, bytes]:
-    """The files of what was compiled; those of reused outcomes are there already."""
-    return {
-        path: data
-        for artifact in outcomes
-        if isinstance(artifact, Artifact)
-        for path, data in zip(artifact_paths(*artifact.key, folder), (artifact.text, artifact.request), strict=True)
-    }
+def _artifact_files(outcomes: Iterable[Outcome], folder: str) -> dict[str, tuple[bytes, str]]:
+    """The bytes and fingerprints of what was compiled; the files of reused outcomes are there already."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for artifact in outcomes:
+        if isinstance(artifact, Artifact):
+            text, request = artifact_paths(*artifact.key, folder)
+            found[text] = (artifact.text, artifact.entry.text)
+            found[request] = (artifact.request, artifact.entry.request)
+    return found
 
 
 def _orphans(files: Files, lock: Lock, folder: str) -> list[Drift]:

@@ -53,11 +53,18 @@ class Session:
         """The outside world of that project."""
         return self.edges_again()(find_root(self.folder))
 
+    def edges_of(self, files: ProjectFiles, memory: BuildMemory, shelf: TokenizerShelf | None = None) -> Edges:
+        """The outside world of a project that is open."""
+        from cacheunit_build.edges.encoders import python_encoder
+        from cacheunit_build.edges.git import History
+
+        tokenizers = self.shelf(files) if shelf is None else shelf
+        history = History(files.root, LOCK)
+        return Edges(files=files, tokenizers=tokenizers, encoder=python_encoder, memory=memory, history=history)
+
     def edges_again(self) -> Callable[[Path], Edges]:
         """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
         from cacheunit_build.commands.lean import open_project
-        from cacheunit_build.edges.encoders import python_encoder
-        from cacheunit_build.edges.git import History
 
         shelves: list[TokenizerShelf] = []
         memories: list[BuildMemory] = []
@@ -66,8 +73,7 @@ class Session:
             files, memory = open_project(root, memories[0] if memories else None)
             memories[:] = [memory]
             shelves[:] = [shelves[0].reading(files.read) if shelves else self.shelf(files)]
-            history = History(files.root, LOCK)
-            return Edges(files=files, tokenizers=shelves[0], encoder=python_encoder, memory=memory, history=history)
+            return self.edges_of(files, memory, shelves[0])
 
         return edges
 

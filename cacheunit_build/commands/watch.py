@@ -74,8 +74,9 @@ class WatchBuilds:
 
         begun = time.monotonic()
         edges = self._edges(self.root)
-        edges.memory.begin()
-        built = self._unchanged(edges) or story.build(edges, jobs=self._jobs)
+        with edges.files.exclusive():
+            edges.memory.begin()
+            built = self._unchanged(edges) or story.build(edges, jobs=self._jobs)
         seconds = time.monotonic() - begun
         self._remember(edges)
         if built.faults != self._faults:

@@ -43,6 +43,7 @@ class ProjectFiles:
         self._known = known or {}
         self._trusted_before = trusted_before
         self._seen: dict[str, Known] = {}
+        self._held = False
         self._told: dict[str, str | None] = {}
         self.reread = 0
         self._straight: dict[str, bool] = {}
@@ -63,7 +64,10 @@ class ProjectFiles:
     def _read_now(self, path: str) -> bytes | None:
         whole = f"{self._prefix}{path}"
         try:
-            stat = stat_unless_link(whole) if self._is_straight(path) else None
+            straight = self._is_straight(path)
+            stat = stat_unless_link(whole) if straight else None
+            if stat is None and straight and not os.path.lexists(whole):
+                return None
             if stat is None and not Path(whole).resolve().is_relative_to(self.root):
                 raise fail(f'"{path}" leads out of the project by a link', hint="copy the file into the project")
             stat = stat or stat_of(whole)
@@ -134,7 +138,13 @@ class ProjectFiles:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Holds the project for one build at a time; others wait. Where nothing can be written, nothing is held."""
+        """Holds the project for one build at a time; others wait. Where nothing can be written, nothing is held.
+
+        Who holds it already may ask again.
+        """
+        if self._held:
+            yield
+            return
         try:
             (self.root / CACHE).mkdir(exist_ok=True)
             ignored = self.root / CACHE / ".gitignore"
@@ -146,7 +156,11 @@ class ProjectFiles:
             return
         with handle:
             _hold(handle)
-            yield
+            self._held = True
+            try:
+                yield
+            finally:
+                self._held = False
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
         """Writes files, removes others, and last the lock; or leaves all as it was and raises."""

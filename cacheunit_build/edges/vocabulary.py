@@ -38,8 +38,8 @@ class Engine(Protocol):
 class ControlTexts:
     """The texts of control tokens, found as an alternation of them all, longest first, would find them.
 
-    Such a pattern of a thousand texts takes longer to compile than a vocabulary to load: only their first two
-    characters are looked for, and what stands there is looked up.
+    Such a pattern of a thousand texts takes longer to compile than a vocabulary to load: only their first characters
+    are looked for, and what stands there is looked up.
     """
 
     def __init__(self, texts: Collection[str]) -> None:
@@ -47,19 +47,20 @@ class ControlTexts:
         lengths: dict[str, set[int]] = {}
         for text in self._texts:
             lengths.setdefault(text[:2], set()).add(len(text))
+            lengths.setdefault(text[0], set())
         for start, known in lengths.items():
             known.update({1} if start[0] in self._texts else ())
         self._lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
-        starts = sorted(self._lengths, key=len, reverse=True)
-        self._start = re.compile(f"(?=({'|'.join(map(re.escape, starts))}))") if starts else None
+        firsts = "".join(sorted({text[0] for text in self._texts}))
+        self._first = re.compile(f"[{re.escape(firsts)}]") if firsts else None
 
     def places(self, text: str) -> Iterator[tuple[int, str]]:
         """Where each begins, and which it is, from left to right, none within another."""
         end = 0
-        for found in self._start.finditer(text) if self._start else ():
+        for found in self._first.finditer(text) if self._first else ():
             begin = found.start()
             if begin >= end:
-                for length in self._lengths[found[1]]:
+                for length in self._lengths.get(text[begin : begin + 2]) or self._lengths[text[begin]]:
                     spelt = text[begin : begin + length]
                     if spelt in self._texts:
                         end = begin + len(spelt)  # which is less where the text ends
