@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.edges.cachefile import clock_of, write_cache_file
 from cacheunit_build.edges.seal import SEAL, seal_of
 from cacheunit_build.edges.software import software
 from cacheunit_build.edges.stat import Stat, stat_of, surely_before
@@ -61,12 +60,7 @@ class BuildMemory:
         """A build begins to read; what it saw since it began the first time."""
         if self._begun:
             return
-        clock = self._folder / "clock"
-        with contextlib.suppress(OSError):
-            clock.open("ab").close()
-            os.utime(clock)
-            stat = stat_of(clock)
-            self._begun = 0 if stat is None else stat[3]
+        self._begun = clock_of(str(self._folder))
 
     def recall(self) -> Record | None:
         """The last record, if package, interpreter, libraries and vocabularies are as they were."""
@@ -105,13 +99,13 @@ class BuildMemory:
         value["begun"] = self._begun
         body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         digest = hashlib.sha256(body).hexdigest()
-        self._write(self._path, digest.encode() + b"\n" + body)
+        write_cache_file(str(self._path), digest.encode() + b"\n" + body)
         self._parsed = _Parsed(digest=digest, value=value, record=record)
         self._seal(record, seen, value["vocabularies"])
 
     def refresh(self, seen: Mapping[str, tuple[str, Stat]]) -> None:
         """All is as recorded, as was seen since `begin`: files that had to be read need not be the next time."""
-        self._write(self._folder / "seen.json", json.dumps([self._digest, self._begun]).encode())
+        write_cache_file(str(self._folder / "seen.json"), json.dumps([self._digest, self._begun]).encode())
         record = self.before()
         if record is not None:
             self._seal(record, seen, self._loaded["vocabularies"])
@@ -124,7 +118,7 @@ class BuildMemory:
         made = {"software": self._software, "vocabularies": vocabularies, "begun": self._begun}
         data = seal_of(record, seen, made, self._texts(sorted(record.outcomes, key=lambda outcome: outcome.key)))
         if data is not None:
-            self._write(self._folder / SEAL, data)
+            write_cache_file(str(self._folder / SEAL), data)
 
     def _refreshed(self) -> int:
         """When the present record was last seen to hold."""
@@ -133,15 +127,6 @@ class BuildMemory:
         except (OSError, ValueError, TypeError):
             return 0
         return begun if digest == self._digest and isinstance(begun, int) else 0
-
-    def _write(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
     @property
     def _loaded(self) -> Any:  # noqa: ANN401

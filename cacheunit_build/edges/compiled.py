@@ -6,15 +6,15 @@ code, and if the hash at its head is that of all that follows; else the vocabula
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import struct
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cacheunit_build.edges.cachefile import write_cache_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ class CompiledVocabularies:
             path = self._path(digest)
             if path is not None:
                 body = _made_by() + _packed(ranks)
-                _write(path, hashlib.sha256(body).digest() + body)
+                write_cache_file(str(path), hashlib.sha256(body).digest() + body)
 
     def _path(self, digest: str) -> Path | None:
         return None if self._folder is None else self._folder / f"{digest}.ranks"
@@ -106,13 +106,3 @@ def _unpacked(data: memoryview) -> Ranks:
         controls=words["controls"],
         harmless=frozenset(words["harmless"]),
     )
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ import json
 import os
 from stat import S_ISDIR
 
+from cacheunit_build.edges.cachefile import clock_of, write_cache_file
 from cacheunit_build.edges.folders import LinkedFolderError, files_below
 from cacheunit_build.edges.software import software
 from cacheunit_build.edges.stat import stat_of, surely_before
@@ -36,15 +37,20 @@ class Seal:
 
     Args:
         root: the project's root, without links, and a slash.
+        folder: the cache folder.
         said: what the file says.
     """
 
-    def __init__(self, root: str, said: Any) -> None:  # noqa: ANN401 - looked at where it is used
+    def __init__(self, root: str, folder: str, said: Any) -> None:  # noqa: ANN401 - looked at where it is used
         self._root = root
+        self._folder = folder
         self._said = said
 
     def built(self) -> str | None:
-        """What a build prints that has nothing to do; None unless every stat is that of the last build, and too old."""
+        """What a build prints that has nothing to do; None unless every stat is that of the last build.
+
+        Where a file is too young for its stat to tell, as after that build, all are read; and the next time, none.
+        """
         return self._text("build", self._stats_hold)
 
     def checked(self) -> str | None:
@@ -75,14 +81,24 @@ class Seal:
         return [*self._said["manifests"], *self._said["artifacts"], *self._said["others"]]
 
     def _stats_hold(self, paths: Sequence[str]) -> bool:
+        newest = self._newest(paths)
+        if newest is None or newest < surely_before(self._said["begun"]):
+            return newest is not None
+        begun = clock_of(self._folder)  # before anything is looked at again
+        if self._newest(paths) != newest or not self._contents_hold(paths):
+            return False
+        if newest < surely_before(begun):
+            write_cache_file(f"{self._folder}/{SEAL}", _signed({**self._said, "begun": begun}))
+        return True
+
+    def _newest(self, paths: Sequence[str]) -> int | None:
+        """When the last of these files changed; None unless their stats are as sealed."""
         numbers: list[int] = []
         root, lstat = self._root, os.lstat
         for path in paths:
             status = lstat(f"{root}{path}")
             numbers += (status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns)
-        if max(*numbers[3::5], *numbers[4::5]) >= surely_before(self._said["begun"]):
-            return False
-        return [_hash_of_stats(numbers)] == [self._said["stats"]]
+        return max(*numbers[3::5], *numbers[4::5]) if _hash_of_stats(numbers) == self._said["stats"] else None
 
     def _contents_hold(self, paths: Sequence[str]) -> bool:
         if not _NO_LINKS:
@@ -99,7 +115,7 @@ def read_seal(root: str, folder: str) -> Seal | None:
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return None
         straight = os.path.realpath(root)
-        return Seal(straight if straight.endswith("/") else f"{straight}/", json.loads(body))
+        return Seal(straight if straight.endswith("/") else f"{straight}/", folder, json.loads(body))
     except (OSError, ValueError):
         return None
 
@@ -129,7 +145,7 @@ def seal_of(
     others = sorted(here.keys() - set(manifests) - set(built))
     paths = [*manifests, *built, *others]
     prefixes, _, build = record.folders
-    body = json.dumps(
+    return _signed(
         {
             **made,
             "folders": [prefixes, build],
@@ -141,10 +157,12 @@ def seal_of(
             "contents": _hash_of_contents(here[path] for path in paths),
             "stats": _hash_of_stats([number for path in paths for number in seen[path][1]]),
             "texts": dict(texts),
-        },
-        ensure_ascii=False,
-        separators=(",", ":"),
-    ).encode()
+        }
+    )
+
+
+def _signed(said: Mapping[str, object]) -> bytes:
+    body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
