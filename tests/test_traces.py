@@ -759,6 +759,34 @@ def test_the_lock_names_the_vocabulary_of_what_is_reused(project: Project) -> No
     assert json.loads(project.read(LOCK))["targets"] == json.loads(whole)["targets"]
 
 
+def test_a_lock_edited_by_hand_stays_a_difference_after_a_build_of_another_part(shop: Project) -> None:
+    """The record must not vouch for a lock that has other targets than its traces."""
+    lock = json.loads(shop.read(LOCK))
+    lock["targets"]["chatty"]["profile"] = "sha256:" + "0" * 64
+    shop.write({LOCK: json.dumps(lock, indent=2) + "\n"})
+    shop.built("a")
+    assert shop.drift() == [("profile", "deep/c")]
+    shop.built()
+    assert shop.drift() == []
+
+
+def test_what_a_build_keeps_in_memory_is_what_it_wrote(shop: Project) -> None:
+    from cacheunit_build.build import build
+    from cacheunit_build.commands.session import Session
+
+    edges = Session(shop.root, quiet=True, verbose=False).edges()
+    shop.edit("templates/general.md.j2", "one", "two")
+    assert build(edges).faults == ()
+    kept: Any = edges.memory
+    kept = kept.again()
+    written = BuildMemory(shop.path(".cacheunit"))
+    assert kept.recall() == written.recall()
+    assert kept.stats() == written.stats()
+    assert kept.trusted_before() == written.trusted_before()
+    shop.write({RECORD: b"garbage"})
+    assert kept.again().recall() is None
+
+
 def test_a_target_with_a_python_encoder_is_compiled_each_time(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
