@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 CACHE = ".cacheunit"
 """The local cache, relative to the root."""
 
@@ -67,6 +71,16 @@ def files_below(root: str, folder: str) -> list[str]:
             else:
                 waiting.append(path)
     return sorted(map(_composed, found))
+
+
+def folders_above(files: Iterable[str]) -> set[str]:
+    """The folders on the way from the root to each file."""
+    found: set[str] = set()
+    above = {file.rpartition("/")[0] for file in files} - {""}
+    while above:
+        found |= above
+        above = {folder.rpartition("/")[0] for folder in above} - found - {""}
+    return found
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -13,7 +13,7 @@ import os
 from stat import S_ISDIR
 
 from cacheunit_build.edges.cachefile import clock_of, write_cache_file
-from cacheunit_build.edges.folders import LinkedFolderError, files_below
+from cacheunit_build.edges.folders import LinkedFolderError, files_below, folders_above
 from cacheunit_build.edges.software import software
 from cacheunit_build.edges.stat import stat_of, surely_before
 
@@ -153,7 +153,7 @@ def seal_of(
             "artifacts": built,
             "others": others,
             "absent": sorted(wanted.keys() - here.keys()),
-            "above": sorted(_folders_above([*others, f"{prefixes}/", f"{build}/"])),
+            "above": sorted(folders_above([*others, f"{prefixes}/", f"{build}/"])),
             "contents": _hash_of_contents(here[path] for path in paths),
             "stats": _hash_of_stats([number for path in paths for number in seen[path][1]]),
             "texts": dict(texts),
@@ -164,10 +164,6 @@ def seal_of(
 def _signed(said: Mapping[str, object]) -> bytes:
     body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-
-
-def _folders_above(paths: Iterable[str]) -> set[str]:
-    return {path[:end] for path in paths for end, character in enumerate(path) if character == "/"}
 
 
 def _fingerprint_now(path: str) -> str:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.edges.folders import CACHE
+from cacheunit_build.edges.folders import CACHE, folders_above
 from cacheunit_build.edges.stat import Stat, stat_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
@@ -172,7 +172,7 @@ class Watcher:
         found = {self._root}
         for folder in wanted.folders:
             found |= {Path(parent) for parent, _, _ in os.walk(self._root / folder)}
-        found |= {self._root / folder for folder in _folders_above(wanted.files)}
+        found |= {self._root / folder for folder in folders_above(wanted.files)}
         for file in wanted.files:
             if os.path.islink(f"{self._root}/{file}"):  # noqa: PTH114 - of each file at each save
                 found |= _link_folders(self._root / file)
@@ -251,16 +251,6 @@ class _Handler(FileSystemEventHandler):
 
     def dispatch(self, event: FileSystemEvent) -> None:
         self._watcher.notice(event)
-
-
-def _folders_above(files: Iterable[str]) -> set[str]:
-    """The folders on the way from the root to each file."""
-    found: set[str] = set()
-    above = {file.rpartition("/")[0] for file in files} - {""}
-    while above:
-        found |= above
-        above = {folder.rpartition("/")[0] for folder in above} - found - {""}
-    return found
 
 
 def _link_folders(path: Path) -> set[Path]:
