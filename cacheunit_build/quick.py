@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from cacheunit_build.model import Outcome
     from cacheunit_build.ports import Files, Memory
 
-MANIFESTS = (".yaml", ".yml")
-"""How the names of manifests end, rightly and wrongly."""
+_MANIFESTS = (".yaml", ".yml")
 
 
 def quick_build(files: Files, memory: Memory) -> Built | None:
@@ -49,7 +48,7 @@ def _unchanged(
     if record is None or record.lock is None or found(LOCK) != record.lock or not record.settled(found):
         return None
     prefixes, _, build = record.folders
-    manifests = {path for path in files.walk(prefixes) if path.lower().endswith(MANIFESTS)}
+    manifests = {path for path in files.walk(prefixes) if path.lower().endswith(_MANIFESTS)}
     if manifests != record.traces.keys() or not files.exists(build):
         return None
     if not all(trace.holds(found) for trace in record.traces.values()):

@@ -74,7 +74,7 @@ class Seal:
         if any(os.path.lexists(f"{root}{path}") for path in said["absent"]):
             return False
         prefixes, build = said["folders"]
-        artifacts, manifests = files_below(root, build), manifests_below(root, prefixes)
+        artifacts, manifests = files_below(root, build), _manifests_below(root, prefixes)
         return [artifacts, manifests] == [said["artifacts"], said["manifests"]]
 
     def _paths(self) -> list[str]:
@@ -120,7 +120,7 @@ def read_seal(root: str, folder: str) -> Seal | None:
         return None
 
 
-def manifests_below(root: str, folder: str) -> list[str]:
+def _manifests_below(root: str, folder: str) -> list[str]:
     """The manifests below a folder, those whose names end wrongly too."""
     return [path for path in files_below(root, folder) if path.lower().endswith((".yaml", ".yml"))]
 
