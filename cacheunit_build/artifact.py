@@ -296,7 +296,7 @@ class _Maker:
     def _literal(self, final: Static) -> int | None:
         """The count with control tokens in the content as characters, where `special_tokens: allow` let them in."""
         tokenizer = self._ready.tokenizer
-        if not any(map(tokenizer.controls_in, self._content)):
+        if self._manifest.special_tokens == "refuse" or not any(map(tokenizer.controls_in, self._content)):
             return None
         more = (len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) for text in self._content)
         return final.tokens + sum(more)

@@ -25,7 +25,7 @@ from cacheunit_build.since import SinceLock
 from cacheunit_build.trace import Record, trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler import Compiled
     from cacheunit_build.model import Entry, Outcome
@@ -54,7 +54,7 @@ def build(
     try:
         with edges.files.exclusive():
             edges.memory.begin()
-            before, notes = _lock_to_replace(edges.files, selection, locked=locked)
+            before, notes = _lock_to_replace(edges, selection, locked=locked)
             reuse = None if locked else _reuse(edges, edges.files.known_fingerprint, artifacts=True)
             compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
             if compiled.faults:
@@ -76,12 +76,17 @@ def old_lock(files: Files) -> Lock:
     return EMPTY if data is None else parse_lock(data, LOCK)
 
 
-def _lock_to_replace(files: Files, selection: Selection, *, locked: bool) -> tuple[Lock, tuple[str, ...]]:
+def _lock_to_replace(edges: Edges, selection: Selection, *, locked: bool) -> tuple[Lock, tuple[str, ...]]:
     """The lock as it is; one that says nothing reliable is made anew by a whole build, and only by that."""
-    if locked and files.read(LOCK) is None:
+    data, record = edges.files.read(LOCK), edges.memory.recall()
+    if locked and data is None:
         raise fail(f"there is no {LOCK} to hold the build to", hint='run "cacheunit build" and commit the lock')
+    if data is not None and record is not None and record.lock == fingerprint(data):
+        told = record.locked()  # which takes less time than to parse the same
+        if told is not None:
+            return told, ()
     try:
-        return old_lock(files), ()
+        return old_lock(edges.files), ()
     except LockUnknownError as error:
         if locked or selection:
             raise
@@ -94,7 +99,7 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
     after = _merged(compiled, before, kept)
     removed = tuple(sorted(before.entries.keys() - after.entries.keys()))
     wanted = _artifact_files(compiled.artifacts, folder)
-    changed = {path: data for path, data in wanted.items() if files.fingerprint(path) != fingerprint(data)}
+    changed = {path: data for path, (data, found) in wanted.items() if files.fingerprint(path) != found}
     lock = write_lock(after)
     new_lock = None if files.read(LOCK) == lock else lock
     gone = [path for key in removed for path in artifact_paths(*key, folder) if files.fingerprint(path) is not None]
@@ -103,9 +108,9 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
         for artifact in compiled.artifacts
         if artifact.key in before.entries and artifact_paths(*artifact.key, folder)[0] in changed
     }
-    files.sweep(folder)
     if changed or gone or new_lock is not None:
-        files.commit(changed, gone, new_lock)
+        _commit(files, changed, gone, new_lock, folder)
+    files.sweep(folder)
     _remember(edges, compiled, after, lock)
     written = {
         artifact.key
@@ -124,6 +129,17 @@ def _write(edges: Edges, compiled: Compiled, before: Lock, selection: Selection)
     )
 
 
+def _commit(
+    files: Files, changed: Mapping[str, bytes], gone: Sequence[str], new_lock: bytes | None, folder: str
+) -> None:
+    """Writes. If that fails, what a killed build left is removed all the same: it may be what fills the disk."""
+    try:
+        files.commit(changed, gone, new_lock)
+    except CacheunitError:
+        files.sweep(folder)
+        raise
+
+
 def _write_locked(edges: Edges, compiled: Compiled, before: Lock, selection: Selection) -> Built:
     """Writes what is missing in `build/`, if everything matches the lock and nothing there was edited."""
     files, folder = edges.files, compiled.config.build
@@ -131,7 +147,7 @@ def _write_locked(edges: Edges, compiled: Compiled, before: Lock, selection: Sel
     if drift:
         return Built(artifacts=compiled.artifacts, drift=tuple(drift))
     wanted = _artifact_files(compiled.artifacts, folder)
-    missing = {path: data for path, data in wanted.items() if files.fingerprint(path) is None}
+    missing = {path: data for path, (data, _) in wanted.items() if files.fingerprint(path) is None}
     files.sweep(folder)
     if missing:
         files.commit(missing, (), None)
@@ -180,14 +196,17 @@ def _remember(edges: Edges, compiled: Compiled, after: Lock, lock: bytes) -> Non
     known = old.traces if old is not None and old.settings == same else {}
     fresh = {path: trace_of(outcomes, compiled.identities) for path, outcomes in compiled.whole.items()}
     traces = {path: trace for path, trace in {**known, **fresh}.items() if path in compiled.manifests}
-    outcomes = {outcome.key: outcome.entry for trace in traces.values() for outcome in trace.outcomes}
     record = Record(
         settings=same,
         folders=(config.prefixes, config.templates, config.build),
-        lock=fingerprint(lock) if outcomes == after.entries else None,
+        lock=fingerprint(lock),
         traces=traces,
     )
+    used = {target: after.targets[target] for _, target in after.entries}
+    if record.locked() != replace(after, targets=used):
+        record = replace(record, lock=None)
     edges.memory.keep(record, compiled.vocabularies, edges.files.seen())
+    edges.tokenizers.keep()
 
 
 def check(
@@ -257,14 +276,15 @@ def _merged(compiled: Compiled, before: Lock, kept: Mapping[Key, Entry]) -> Lock
     )
 
 
-def _artifact_files(outcomes: Iterable[Outcome], folder: str) -> dict[str, bytes]:
-    """The files of what was compiled; those of reused outcomes are there already."""
-    return {
-        path: data
-        for artifact in outcomes
-        if isinstance(artifact, Artifact)
-        for path, data in zip(artifact_paths(*artifact.key, folder), (artifact.text, artifact.request), strict=True)
-    }
+def _artifact_files(outcomes: Iterable[Outcome], folder: str) -> dict[str, tuple[bytes, str]]:
+    """The bytes and fingerprints of what was compiled; the files of reused outcomes are there already."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for artifact in outcomes:
+        if isinstance(artifact, Artifact):
+            text, request = artifact_paths(*artifact.key, folder)
+            found[text] = (artifact.text, artifact.entry.text)
+            found[request] = (artifact.request, artifact.entry.request)
+    return found
 
 
 def _orphans(files: Files, lock: Lock, folder: str) -> list[Drift]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from cacheunit_build.render import Renderer
 from cacheunit_build.targets import all_targets, named_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cacheunit_build.artifact import ReadyTarget
     from cacheunit_build.model import Config, Outcome, TargetIdentity, Variant
@@ -173,12 +172,19 @@ class _Run:
         for path, trace in known.items():
             self._known |= trace.identities
             self._found.append(self._reused(path, trace.outcomes))
-        with ThreadPoolExecutor(max_workers=max(1, min(jobs, len(work)))) as pool:
-            run = pool.map if jobs > 1 and len(work) > 1 else map
-            for done, one in enumerate(run(lambda manifest: self._compiler.compile(*manifest), work)):
-                self._found.append(one)
-                if progress is not None:
-                    progress(done + 1, len(work))
+        for done, one in enumerate(self._compiled_each(work, min(jobs, len(work)))):
+            self._found.append(one)
+            if progress is not None:
+                progress(done + 1, len(work))
+
+    def _compiled_each(self, work: list[tuple[str, str]], jobs: int) -> Iterator[CompiledPrefix]:
+        if jobs <= 1:
+            yield from (self._compiler.compile(*manifest) for manifest in work)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(max_workers=jobs) as pool:
+            yield from pool.map(lambda manifest: self._compiler.compile(*manifest), work)
 
     def _reused(self, path: str, outcomes: tuple[Outcome, ...]) -> CompiledPrefix:
         taken = tuple(outcome for outcome in outcomes if self._selection.takes_key(outcome.key))

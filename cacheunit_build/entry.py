@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 
 def main() -> None:
     """Runs the command line and exits."""
     if sys.argv[1:] in (["build"], ["check"]):
-        from cacheunit_build.commands.lean import lean_output
+        from cacheunit_build.commands.lean import sealed_output
 
-        output = lean_output(Path(os.getcwd()), sys.argv[1])  # noqa: PTH109 - as the whole command line finds it
+        output = sealed_output(os.getcwd(), sys.argv[1])  # noqa: PTH109 - as the whole command line finds it
         if output is not None:
             _put(f"{output}\n".encode())
             return

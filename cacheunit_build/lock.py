@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,7 @@ VERSION = 1
 
 EMPTY = Lock(targets={}, entries={})
 _MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
+_FIELDS = ("tokens", *sorted({field.name for field in fields(Entry)} - {"tokens"}))
 _SHA = r"^sha256:[0-9a-f]{64}$"
 
 
@@ -135,12 +136,14 @@ def _misplaced(read: _Lock) -> Iterator[tuple[str, ...]]:
 
 def write_lock(lock: Lock) -> bytes:
     """The one JSON text of a lock: two-space indent, sorted keys with `tokens` first in an entry, LF, final newline."""
-    prefixes: dict[str, dict[str, Any]] = {}
+    prefixes: dict[str, dict[str, dict[str, str | int]]] = {}
     for (prefix, target), entry in sorted(lock.entries.items()):
-        fields = {key: value for key, value in asdict(entry).items() if value is not None}
-        prefixes.setdefault(prefix, {})[target] = {"tokens": fields.pop("tokens"), **dict(sorted(fields.items()))}
-    used = {target for _, target in lock.entries}
-    targets = {name: dict(sorted(asdict(lock.targets[name]).items())) for name in sorted(used)}
+        said = {name: value for name in _FIELDS if (value := getattr(entry, name)) is not None}
+        prefixes.setdefault(prefix, {})[target] = said
+    targets = {
+        name: {"profile": lock.targets[name].profile, "tokenizer": lock.targets[name].tokenizer}
+        for name in sorted({target for _, target in lock.entries})
+    }
     value = {"version": VERSION, "targets": targets, "prefixes": prefixes}
     return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
 

@@ -99,6 +99,9 @@ class Tokenizers(Protocol):
     def load(self, spec: TokenizerSpec) -> Tokenizer:
         """The vocabulary that `spec` names."""
 
+    def keep(self) -> None:
+        """Keeps what was loaded in a form that loads faster the next time, if it can."""
+
 
 class Scanner(Protocol):
     """What finds secrets."""

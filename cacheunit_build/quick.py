@@ -23,7 +23,7 @@ _MANIFESTS = (".yaml", ".yml")
 
 def quick_build(files: Files, memory: Memory) -> Built | None:
     """The build of a project in which everything is as the last build left it."""
-    known = _unchanged(files, memory, cache(files.known_fingerprint))
+    known = _unchanged(files, memory, files.known_fingerprint)
     if known is None:
         return None
     outcomes, unlisted = known

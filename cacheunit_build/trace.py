@@ -7,13 +7,17 @@ is parsed, rendered or counted.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.model import Entry, Lookup, Outcome, Plan, TargetIdentity
+from cacheunit_build.model import Entry, Lock, Lookup, Outcome, Plan, TargetIdentity, artifact_paths
+from cacheunit_build.ports import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+
+_FIELDS = tuple(field.name for field in fields(Entry))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +54,50 @@ class Record:
         """What all traces gave."""
         return [outcome for trace in self.traces.values() for outcome in trace.outcomes]
 
+    def locked(self) -> Lock | None:
+        """The lock that these traces give; None where they were made with different states of one target."""
+        targets: dict[str, TargetIdentity] = {}
+        for trace in self.traces.values():
+            for name, identity in trace.identities.items():
+                if targets.setdefault(name, identity) != identity:
+                    return None
+        return Lock(targets=targets, entries={outcome.key: outcome.entry for outcome in self.outcomes})
+
+    def artifact_files(self) -> dict[str, str]:
+        """Path -> fingerprint of every file in the build folder."""
+        found = {}
+        for outcome in self.outcomes:
+            text, request = artifact_paths(*outcome.key, self.folders[2])
+            found[text], found[request] = outcome.entry.text, outcome.entry.request
+        return found
+
+    def files(self) -> dict[str, str | None] | None:
+        """Path -> fingerprint of every file that decides whether there is anything to do (None: absent).
+
+        None where the lock is not that of the traces, or two traces saw different states of one file.
+        """
+        found: dict[str, str | None] = {**self.settings, LOCK: self.lock, **self.artifact_files()}
+        looked = [item for trace in self.traces.values() for item in trace.inputs.items()]
+        agree = all(found.setdefault(path, fingerprint) == fingerprint for path, fingerprint in looked)
+        return found if agree and self.lock is not None else None
+
 
 def trace_of(outcomes: Iterable[Outcome], identities: Mapping[str, TargetIdentity]) -> Trace:
     """The trace of the outcomes of one manifest, made with targets of these identities."""
-    kept = tuple(Outcome.of(outcome) for outcome in outcomes)
+    kept = tuple(_kept(outcome) for outcome in outcomes)
     return Trace(
         inputs={look.path: look.found for outcome in kept for look in outcome.lookups},
         outcomes=kept,
         identities={outcome.target: identities[outcome.target] for outcome in kept},
+    )
+
+
+def _kept(outcome: Outcome) -> Outcome:
+    """The outcome as a record says it."""
+    return replace(
+        Outcome.of(outcome),
+        plan=replace(outcome.plan, goal=None),
+        lookups=tuple(Lookup(path=look.path, found=look.found) for look in outcome.lookups),
     )
 
 
@@ -78,7 +118,7 @@ def _trace_data(trace: Trace) -> dict[str, Any]:
         "outcomes": [
             {
                 "key": list(outcome.key),
-                "entry": asdict(outcome.entry),
+                "entry": {name: getattr(outcome.entry, name) for name in _FIELDS},
                 "margin": outcome.margin,
                 "plan": [outcome.plan.action, outcome.plan.reason],
                 "looked": [lookup.path for lookup in outcome.lookups],

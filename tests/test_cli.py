@@ -158,10 +158,10 @@ def test_colour_is_for_terminals_and_never_under_no_color(shop: Project, monkeyp
 
 
 def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: Session) -> None:
+    def broken(*_: object) -> None:
         raise ZeroDivisionError("not the user's fault")
 
-    monkeypatch.setattr(Session, "edges", broken)
+    monkeypatch.setattr(Session, "shelf", broken)
     ran = shop.run("build", "a")
     assert (ran.code, ran.out) == (70, "")
     assert ran.err.startswith("Traceback ")
@@ -169,10 +169,10 @@ def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pyte
 
 
 def test_an_interrupt_exits_130_and_writes_nothing(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: Session) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Session, "edges", interrupted)
+    monkeypatch.setattr(Session, "shelf", interrupted)
     before = shop.files()
     assert (shop.run("build", "a").code, shop.run("check", "a").code) == (130, 130)
     assert shop.files() == before

@@ -21,7 +21,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cacheunit_build.edges import cache as cache_edge
 from cacheunit_build.edges import files as files_edge
+from cacheunit_build.edges import seal as seal_edge
 from cacheunit_build.edges.cache import BuildMemory
+from cacheunit_build.edges.seal import read_seal
 from cacheunit_build.edges.stat import stat_of
 from cacheunit_build.prefix import PrefixCompiler
 from cacheunit_build.render import Renderer
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli import main; main()"]
 LOCK = "cacheunit.lock"
 RECORD = ".cacheunit/record.json"
+SEALED = ".cacheunit/seal.json"
 STEPS = int(os.environ.get("CACHEUNIT_TRACE_STEPS", "2000"))
 """A longer run by hand is one of other examples, too."""
 
@@ -105,6 +108,7 @@ NAMES = ("a", "b", "b@locale=de", "deep/c", "d")
 ASIDE = "aside"
 
 paths = st.sampled_from(sorted(POOL))
+cached = st.sampled_from([RECORD, SEALED])
 existing = st.integers(min_value=0, max_value=1000)
 
 
@@ -124,6 +128,7 @@ class Sequences(RuleBasedStateMachine):
     top: ClassVar[Path]
     numbers: ClassVar[Any] = itertools.count()
     steps: ClassVar[int] = 0
+    sealed: ClassVar[int] = 0
     known: ClassVar[dict[bytes, tuple[Ran, Ran, dict[str, bytes]]]] = {}
 
     def __init__(self) -> None:
@@ -131,7 +136,7 @@ class Sequences(RuleBasedStateMachine):
         self.root = self.top / str(next(self.numbers))
         self.cold = self.top / f"{self.root.name} cold"
         self.names: tuple[str, ...] = ()
-        self.records: list[bytes] = []
+        self.records: list[dict[str, bytes]] = []
         self.locks: list[bytes] = []
         self.cold.mkdir()
         for path, text in BASE.items():
@@ -260,33 +265,40 @@ class Sequences(RuleBasedStateMachine):
     def record(self) -> Path:
         return self.root / RECORD
 
+    def cache_files(self) -> dict[str, bytes]:
+        return {path: (self.root / path).read_bytes() for path in (RECORD, SEALED) if (self.root / path).is_file()}
+
     @rule()
     def delete_the_cache(self) -> None:
         cache = self.root / ".cacheunit"
         cache.unlink() if cache.is_file() else shutil.rmtree(cache, ignore_errors=True)
 
-    @rule(position=st.integers(min_value=0, max_value=10_000), bit=st.integers(min_value=0, max_value=7))
-    def flip_a_bit_of_the_record(self, position: int, bit: int) -> None:
-        if self.record.is_file() and (data := bytearray(self.record.read_bytes())):
+    @rule(path=cached, position=st.integers(min_value=0, max_value=10_000), bit=st.integers(min_value=0, max_value=7))
+    def flip_a_bit_of_the_cache(self, path: str, position: int, bit: int) -> None:
+        file = self.root / path
+        if file.is_file() and (data := bytearray(file.read_bytes())):
             data[position % len(data)] ^= 1 << bit
-            self.record.write_bytes(data)
+            file.write_bytes(data)
 
-    @rule(share=st.floats(min_value=0, max_value=1))
-    def truncate_the_record(self, share: float) -> None:
-        if self.record.is_file():
-            data = self.record.read_bytes()
-            self.record.write_bytes(data[: int(len(data) * share)])
+    @rule(path=cached, share=st.floats(min_value=0, max_value=1))
+    def truncate_the_cache(self, path: str, share: float) -> None:
+        file = self.root / path
+        if file.is_file():
+            data = file.read_bytes()
+            file.write_bytes(data[: int(len(data) * share)])
 
-    @rule(data=st.binary(max_size=40))
-    def garbage_for_a_record(self, data: bytes) -> None:
+    @rule(path=cached, data=st.binary(max_size=40))
+    def garbage_for_a_cache(self, path: str, data: bytes) -> None:
         if (self.root / ".cacheunit").is_dir():
-            self.record.write_bytes(data)
+            (self.root / path).write_bytes(data)
 
     @precondition(lambda self: self.records)
-    @rule(pick=existing)
-    def bring_an_older_record(self, pick: int) -> None:
+    @rule(pick=existing, which=st.sampled_from([{RECORD}, {SEALED}, {RECORD, SEALED}]))
+    def bring_an_older_cache(self, pick: int, which: set[str]) -> None:
         if (self.root / ".cacheunit").is_dir():
-            self.record.write_bytes(self.records[pick % len(self.records)])
+            for path, data in self.records[pick % len(self.records)].items():
+                if path in which:
+                    (self.root / path).write_bytes(data)
 
     @rule()
     def age_the_record(self) -> None:
@@ -295,8 +307,7 @@ class Sequences(RuleBasedStateMachine):
     def let_an_hour_pass(self) -> None:
         """After the record was written: no file is too young to be told by its stat."""
         if self.record.is_file():
-            later = self.record.stat().st_mtime_ns + 3_600_000_000_000
-            begin_at(self.record, later)
+            begin_at(self.root, self.record.stat().st_mtime_ns + 3_600_000_000_000)
 
     @rule()
     def make_the_cache_a_file(self) -> None:
@@ -319,7 +330,8 @@ class Sequences(RuleBasedStateMachine):
                 (self.cold / folder).mkdir(exist_ok=True)
             else:
                 shutil.rmtree(self.cold / folder, ignore_errors=True)
-        (self.cold / RECORD).unlink(missing_ok=True)
+        for path in (RECORD, SEALED):
+            (self.cold / path).unlink(missing_ok=True)
 
     def without_cache(self, *arguments: str) -> Ran:
         return self.run("-C", self.cold, *arguments, "--format", "json", "--jobs", "1")
@@ -339,18 +351,28 @@ class Sequences(RuleBasedStateMachine):
         before = files_of(self.root)
         names, self.names = self.names, ()
         cold_check, cold_build, cold_files = self.expected(before, names)
-        cache = self.record.read_bytes() if self.record.is_file() else None
+        cache = self.cache_files()
+        seal = read_seal(str(self.root), str(self.root / ".cacheunit"))
+        if seal is not None and (text := seal.checked()) is not None:
+            type(self).sealed += 1
+            assert cold_check.code == 0
+            assert text == f"ok: {cold_check.json['verified']} artifacts as locked"
         checked = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
         assert (checked.code, checked.errors) == (cold_check.code, cold_check.errors)
         assert without_reasons(checked.json) == without_reasons(cold_check.json)
-        assert (self.record.read_bytes() if self.record.is_file() else None) == cache
+        assert self.cache_files() == cache
+        if seal is not None and not names and (text := seal.built()) is not None:
+            type(self).sealed += 1
+            assert cold_build.json["lock"] == "unchanged"
+            assert cold_files == before
+            assert text.count(" unchanged ") == len(cold_build.json["artifacts"])
         built = self.run("-C", self.root, "build", *names, "--format", "json", "--jobs", "1")
         assert (built.code, built.errors) == (cold_build.code, cold_build.errors)
         assert built.json == cold_build.json
         after = files_of(self.root)
         assert after == cold_files
         if built.code == 0:
-            self.records = [*self.records[-5:], *([self.record.read_bytes()] if self.record.is_file() else [])]
+            self.records = [*self.records[-5:], self.cache_files()]
             self.locks = [*self.locks[-5:], after[LOCK]]
         if built.code == 0 and not names:
             again = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
@@ -393,8 +415,9 @@ def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_witho
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(jinja2.Environment, "compile", compiled_once())
     monkeypatch.setattr(BuildMemory, "_software", ["the same"])
+    monkeypatch.setattr(seal_edge, "software", lambda: ["the same"])
     by_hand = "CACHEUNIT_TRACE_STEPS" in os.environ
-    Sequences.run, Sequences.top, Sequences.steps = staticmethod(cacheunit), tmp_path, 0
+    Sequences.run, Sequences.top, Sequences.steps, Sequences.sealed = staticmethod(cacheunit), tmp_path, 0, 0
     run_state_machine_as_test(
         Sequences,
         settings=settings(
@@ -408,6 +431,7 @@ def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_witho
         ),
     )
     assert Sequences.steps >= STEPS
+    assert Sequences.sealed >= STEPS // 20
 
 
 # What a build that has nothing to do does not do
@@ -427,17 +451,15 @@ def shop(project: Project) -> Project:
 
 def age_sources(project: Project) -> None:
     """The record as one that was written a minute after the files: no file is too young to be told by its stat."""
-    begin_at(project.path(RECORD), project.path(RECORD).stat().st_mtime_ns + 60_000_000_000)
+    begin_at(project.root, project.path(RECORD).stat().st_mtime_ns + 60_000_000_000)
 
 
-def begin_at(record: Path, nanoseconds: int) -> None:
-    """The record as one of a build that began then."""
-    try:
-        value = json.loads(record.read_bytes().partition(b"\n")[2])
-    except ValueError:  # it was broken on purpose
-        return
-    if isinstance(value, dict):
-        record.write_bytes(signed({**value, "begun": nanoseconds}))
+def begin_at(root: Path, nanoseconds: int) -> None:
+    """Record and seal as those of a build that began then."""
+    for path in (root / RECORD, root / SEALED):
+        digest, _, body = path.read_bytes().partition(b"\n") if path.is_file() else (b"", b"", b"")
+        if hashlib.sha256(body).hexdigest().encode() == digest and isinstance(value := json.loads(body), dict):
+            path.write_bytes(signed({**value, "begun": nanoseconds}))
 
 
 def loaded_by(project: Project, *arguments: str) -> set[str]:
@@ -735,6 +757,34 @@ def test_the_lock_names_the_vocabulary_of_what_is_reused(project: Project) -> No
     project.path("prefixes/a.yaml").unlink()
     project.built()
     assert json.loads(project.read(LOCK))["targets"] == json.loads(whole)["targets"]
+
+
+def test_a_lock_edited_by_hand_stays_a_difference_after_a_build_of_another_part(shop: Project) -> None:
+    """The record must not vouch for a lock that has other targets than its traces."""
+    lock = json.loads(shop.read(LOCK))
+    lock["targets"]["chatty"]["profile"] = "sha256:" + "0" * 64
+    shop.write({LOCK: json.dumps(lock, indent=2) + "\n"})
+    shop.built("a")
+    assert shop.drift() == [("profile", "deep/c")]
+    shop.built()
+    assert shop.drift() == []
+
+
+def test_what_a_build_keeps_in_memory_is_what_it_wrote(shop: Project) -> None:
+    from cacheunit_build.build import build
+    from cacheunit_build.commands.session import Session
+
+    edges = Session(shop.root, quiet=True, verbose=False).edges()
+    shop.edit("templates/general.md.j2", "one", "two")
+    assert build(edges).faults == ()
+    kept: Any = edges.memory
+    kept = kept.again()
+    written = BuildMemory(shop.path(".cacheunit"))
+    assert kept.recall() == written.recall()
+    assert kept.stats() == written.stats()
+    assert kept.trusted_before() == written.trusted_before()
+    shop.write({RECORD: b"garbage"})
+    assert kept.again().recall() is None
 
 
 def test_a_target_with_a_python_encoder_is_compiled_each_time(

@@ -1,57 +1,74 @@
-"""`build` and `check` that find nothing to do, without the library that reads command lines."""
+"""`build` and `check` that find nothing to do, without the library that reads command lines.
+
+By the seal, which loads next to nothing; else by the record.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from cacheunit_build.edges.folders import CACHE, find_root
+from cacheunit_build.edges.seal import read_seal
 
-from cacheunit_build.edges.cache import BuildMemory
-from cacheunit_build.edges.files import CACHE, ProjectFiles, find_root
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.quick import quick_build, quick_check
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from cacheunit_build.edges.cache import BuildMemory
+    from cacheunit_build.edges.files import ProjectFiles
+    from cacheunit_build.model import Outcome
     from cacheunit_build.result import Built, Checked
 
 
-def open_project(root: Path) -> tuple[ProjectFiles, BuildMemory]:
-    """The files of the project at `root`, and what the last build remembered of them."""
-    memory = BuildMemory(root / CACHE)
+def open_project(root: Path, before: BuildMemory | None = None) -> tuple[ProjectFiles, BuildMemory]:
+    """The files of the project at `root`, and what the last build remembered of them; `before` may save parsing it."""
+    from cacheunit_build.edges.cache import BuildMemory
+    from cacheunit_build.edges.files import ProjectFiles
+
+    memory = BuildMemory(root / CACHE, _unchanged_texts) if before is None else before.again()
     return ProjectFiles(root, memory.stats(), memory.trusted_before()), memory
 
 
-def lean_build(folder: Path) -> Built | None:
-    """The build of the project around `folder`, if it has nothing to do.
+def _unchanged_texts(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    from cacheunit_build.report.text import built_text, checked_text
+    from cacheunit_build.result import Built, Checked
 
-    Where files had to be read to be sure of that, the next run need not.
+    built = Built(artifacts=tuple(outcomes), lock="unchanged")
+    return {"build": built_text(built), "check": checked_text(Checked(verified=len(outcomes)))}
+
+
+def sealed_output(folder: str, command: str) -> str | None:
+    """What `command` prints, `build` or `check`, if the seal says that there is nothing to do or to warn of."""
+    root = find_root(folder)
+    seal = read_seal(root, f"{root}/{CACHE}")
+    if seal is None:
+        return None
+    return seal.checked() if command == "check" else seal.built()
+
+
+def unchanged_build(files: ProjectFiles, memory: BuildMemory) -> Built | None:
+    """The build of a project that has nothing to do, by its record.
+
+    Where files had to be read to be sure of that, the next run need not; and it finds a seal.
     """
-    files, memory = open_project(find_root(folder))
+    from cacheunit_build.errors import CacheunitError
+    from cacheunit_build.quick import quick_build
+
     memory.begin()
     try:
         built = quick_build(files, memory)
     except CacheunitError:
         return None
-    if built is not None and files.reread:
-        memory.refresh()
+    if built is not None and (files.reread or read_seal(str(files.root), str(files.root / CACHE)) is None):
+        memory.refresh(files.seen())
     return built
 
 
-def lean_check(folder: Path) -> Checked | None:
-    """The check of the project around `folder`, if everything is as the last build left it."""
-    files, memory = open_project(find_root(folder))
+def unchanged_check(files: ProjectFiles, memory: BuildMemory) -> Checked | None:
+    """The check of a project in which everything is as the last build left it, by its record."""
+    from cacheunit_build.errors import CacheunitError
+    from cacheunit_build.quick import quick_check
+
     try:
         return quick_check(files, memory)
     except CacheunitError:
         return None
-
-
-def lean_output(folder: Path, command: str) -> str | None:
-    """What `command` prints, if it is `build` or `check`, and finds nothing to do and nothing to warn of."""
-    from cacheunit_build.report.text import built_text, checked_text
-
-    if command == "check":
-        checked = lean_check(folder)
-        return None if checked is None else checked_text(checked)
-    built = lean_build(folder)
-    return None if built is None or built.orphans else built_text(built)

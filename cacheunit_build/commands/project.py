@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.lean import lean_build, lean_check
+from cacheunit_build.commands.lean import open_project, unchanged_build, unchanged_check
 from cacheunit_build.commands.session import (
     NO,
     OK,
@@ -24,6 +24,7 @@ from cacheunit_build.commands.session import (
     target_option,
     with_session,
 )
+from cacheunit_build.edges.files import find_root
 from cacheunit_build.errors import CacheunitError, fail
 from cacheunit_build.model import Artifact
 from cacheunit_build.ports import Selection
@@ -44,12 +45,15 @@ _names = click.argument("names", metavar="[NAME]...", nargs=-1)
 def build(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
     selection = Selection(names=names, target=target)
-    built = None if selection or locked else lean_build(session.folder)
-    if built is None:
-        from cacheunit_build import build as story
+    files, memory = open_project(find_root(session.folder))
+    with files.exclusive():
+        built = None if selection or locked else unchanged_build(files, memory)
+        if built is None:
+            from cacheunit_build import build as story
 
-        with Progress(session) as progress:
-            built = story.build(session.edges(), selection, locked=locked, progress=progress, jobs=jobs)
+            with Progress(session) as progress:
+                edges = session.edges_of(files, memory)
+                built = story.build(edges, selection, locked=locked, progress=progress, jobs=jobs)
     return tell_built(session, built, form)
 
 
@@ -109,7 +113,7 @@ def _tell_built(session: Session, built: Built) -> None:
 def check(session: Session, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:
     """Compile in memory, compare with the lock and build/; write nothing."""
     selection = Selection(names=names, target=target)
-    checked = None if selection else lean_check(session.folder)
+    checked = None if selection else unchanged_check(*open_project(find_root(session.folder)))
     if checked is None:
         from cacheunit_build import build as story
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from cacheunit_build.edges.files import ProjectFiles, find_root
+from cacheunit_build.edges.folders import CACHE
 from cacheunit_build.errors import CacheunitError, fail
 from cacheunit_build.ports import LOCK, Edges
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from cacheunit_build.edges.cache import BuildMemory
     from cacheunit_build.edges.tokenizers import TokenizerShelf
     from cacheunit_build.errors import Fault
 
@@ -41,29 +43,38 @@ class Session:
 
     def shelf(self, files: ProjectFiles) -> TokenizerShelf:
         """The vocabularies that this project can name."""
+        from cacheunit_build.edges.compiled import CompiledVocabularies
         from cacheunit_build.edges.tokenizers import TokenizerShelf
         from cacheunit_build.targets import known_targets
 
         rulers = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
-        return TokenizerShelf(files.read, rulers)
+        return TokenizerShelf(files.read, rulers, CompiledVocabularies(files.root / CACHE))
 
     def edges(self) -> Edges:
         """The outside world of that project."""
         return self.edges_again()(find_root(self.folder))
 
-    def edges_again(self) -> Callable[[Path], Edges]:
-        """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
-        from cacheunit_build.commands.lean import open_project
+    def edges_of(self, files: ProjectFiles, memory: BuildMemory, shelf: TokenizerShelf | None = None) -> Edges:
+        """The outside world of a project that is open."""
         from cacheunit_build.edges.encoders import python_encoder
         from cacheunit_build.edges.git import History
 
+        tokenizers = self.shelf(files) if shelf is None else shelf
+        history = History(files.root, LOCK)
+        return Edges(files=files, tokenizers=tokenizers, encoder=python_encoder, memory=memory, history=history)
+
+    def edges_again(self) -> Callable[[Path], Edges]:
+        """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
+        from cacheunit_build.commands.lean import open_project
+
         shelves: list[TokenizerShelf] = []
+        memories: list[BuildMemory] = []
 
         def edges(root: Path) -> Edges:
-            files, memory = open_project(root)
+            files, memory = open_project(root, memories[0] if memories else None)
+            memories[:] = [memory]
             shelves[:] = [shelves[0].reading(files.read) if shelves else self.shelf(files)]
-            history = History(files.root, LOCK)
-            return Edges(files=files, tokenizers=shelves[0], encoder=python_encoder, memory=memory, history=history)
+            return self.edges_of(files, memory, shelves[0])
 
         return edges
 

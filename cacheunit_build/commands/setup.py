@@ -117,7 +117,7 @@ def _config_schema() -> dict[str, Any]:
 @with_session
 def clean(session: Session) -> int:
     """Remove .cacheunit/, the local cache; no output changes."""
-    from cacheunit_build.edges.files import CACHE
+    from cacheunit_build.edges.folders import CACHE
 
     folder = session.files().root / CACHE
     if folder.is_symlink():

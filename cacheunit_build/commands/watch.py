@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.commands.session import INTERRUPTED, Session, put, say_faults, with_session
-from cacheunit_build.edges.files import CACHE, find_root
+from cacheunit_build.edges.files import find_root
+from cacheunit_build.edges.folders import CACHE
 from cacheunit_build.errors import CacheunitError, Fault
 from cacheunit_build.ports import LOCK
 from cacheunit_build.quick import quick_build
@@ -73,7 +74,9 @@ class WatchBuilds:
 
         begun = time.monotonic()
         edges = self._edges(self.root)
-        built = self._unchanged(edges) or story.build(edges, jobs=self._jobs)
+        with edges.files.exclusive():
+            edges.memory.begin()
+            built = self._unchanged(edges) or story.build(edges, jobs=self._jobs)
         seconds = time.monotonic() - begun
         self._remember(edges)
         if built.faults != self._faults:

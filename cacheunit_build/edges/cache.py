@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import sys
+from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.edges.stat import Stat, stat_of
+from cacheunit_build.edges.cachefile import clock_of, write_cache_file
+from cacheunit_build.edges.seal import SEAL, seal_of
+from cacheunit_build.edges.software import software
+from cacheunit_build.edges.stat import Stat, stat_of, surely_before
 from cacheunit_build.trace import parse_record, record_data
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
 
+    from cacheunit_build.model import Outcome
     from cacheunit_build.trace import Record
 
-_SOFTWARE = ("jinja2", "yaml", "tiktoken", "tokenizers", "jsonschema")
-_COARSE = 2_000_000_000  # some file systems keep times to two seconds only
-_FINE = 100_000_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parsed:
+    """What a record file with the hash `digest` says: the value of its JSON, and the record in it."""
+
+    digest: str
+    value: Any
+    record: Record | None
 
 
 class BuildMemory:
@@ -33,22 +39,28 @@ class BuildMemory:
 
     Args:
         folder: the cache folder, which need not exist.
+        texts: what a build and a check print where these outcomes are as they were; a seal is made if that is given.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, texts: Callable[[Sequence[Outcome]], Mapping[str, str]] | None = None) -> None:
         self._folder = folder
+        self._texts = texts
         self._path = folder / "record.json"
         self._begun = 0
         self._digest = ""
+        self._parsed: _Parsed | None = None
+
+    def again(self) -> BuildMemory:
+        """The same cache as it is now; what it says is parsed only if it is not what was parsed or written last."""
+        fresh = BuildMemory(self._folder, self._texts)
+        fresh._parsed = self._parsed
+        return fresh
 
     def begin(self) -> None:
-        """A build begins to read."""
-        clock = self._folder / "clock"
-        with contextlib.suppress(OSError):
-            clock.open("ab").close()
-            os.utime(clock)
-            stat = stat_of(clock)
-            self._begun = 0 if stat is None else stat[3]
+        """A build begins to read; what it saw since it began the first time."""
+        if self._begun:
+            return
+        self._begun = clock_of(str(self._folder))
 
     def recall(self) -> Record | None:
         """The last record, if package, interpreter, libraries and vocabularies are as they were."""
@@ -61,7 +73,7 @@ class BuildMemory:
 
     def before(self) -> Record | None:
         """The last record, whatever made it."""
-        return self._record
+        return self._latest.record
 
     def stats(self) -> Mapping[str, tuple[str, Stat]]:
         """Path -> fingerprint and stat of the files that the last build saw."""
@@ -70,27 +82,43 @@ class BuildMemory:
 
     def trusted_before(self) -> int:
         """Nanoseconds: a file that changed then or later is to be read, whatever its stat."""
-        begun: int = max(self._loaded.get("begun", 0), self._refreshed())
-        return begun - (_FINE if begun % 1_000_000_000 else _COARSE)
+        return surely_before(max(self._loaded.get("begun", 0), self._refreshed()))
 
     def keep(self, record: Record, vocabularies: Collection[str], seen: Mapping[str, tuple[str, Stat]]) -> None:
         """Writes the record, if it says anything new. Failing to is no fault."""
         known = self._loaded["vocabularies"] if self.recall() is not None else {}
-        value = {
+        value: dict[str, Any] = {
             "software": self._software,
             "vocabularies": known | {path: stat_of(path) for path in sorted(vocabularies)},
             "record": record_data(record),
             "stats": {path: [fingerprint, stat] for path, (fingerprint, stat) in sorted(seen.items())},
         }
         if {**value, "begun": 0} == {**self._loaded, "begun": 0}:
-            self.refresh()
+            self.refresh(seen)
             return
-        body = json.dumps({**value, "begun": self._begun}, ensure_ascii=False, separators=(",", ":")).encode()
-        self._write(self._path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        value["begun"] = self._begun
+        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        digest = hashlib.sha256(body).hexdigest()
+        write_cache_file(str(self._path), digest.encode() + b"\n" + body)
+        self._parsed = _Parsed(digest=digest, value=value, record=record)
+        self._seal(record, seen, value["vocabularies"])
 
-    def refresh(self) -> None:
+    def refresh(self, seen: Mapping[str, tuple[str, Stat]]) -> None:
         """All is as recorded, as was seen since `begin`: files that had to be read need not be the next time."""
-        self._write(self._folder / "seen.json", json.dumps([self._digest, self._begun]).encode())
+        write_cache_file(str(self._folder / "seen.json"), json.dumps([self._digest, self._begun]).encode())
+        record = self.before()
+        if record is not None:
+            self._seal(record, seen, self._loaded["vocabularies"])
+
+    def _seal(
+        self, record: Record, seen: Mapping[str, tuple[str, Stat]], vocabularies: Mapping[str, Stat | None]
+    ) -> None:
+        if self._texts is None:
+            return
+        made = {"software": self._software, "vocabularies": vocabularies, "begun": self._begun}
+        data = seal_of(record, seen, made, self._texts(sorted(record.outcomes, key=lambda outcome: outcome.key)))
+        if data is not None:
+            write_cache_file(str(self._folder / SEAL), data)
 
     def _refreshed(self) -> int:
         """When the present record was last seen to hold."""
@@ -100,37 +128,31 @@ class BuildMemory:
             return 0
         return begun if digest == self._digest and isinstance(begun, int) else 0
 
-    def _write(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+    @property
+    def _loaded(self) -> Any:  # noqa: ANN401
+        return self._latest.value
 
     @cached_property
-    def _loaded(self) -> Any:  # noqa: ANN401
+    def _latest(self) -> _Parsed:
         """What the file says; nothing where its hash or its shape does not fit."""
+        nothing = _Parsed(digest="", value={}, record=None)
         try:
             digest, _, body = self._path.read_bytes().partition(b"\n")
             self._digest = digest.decode()
-            value = json.loads(body) if hashlib.sha256(body).hexdigest() == self._digest else {}
+            if hashlib.sha256(body).hexdigest() != self._digest:
+                return nothing
+            if self._parsed is None or self._parsed.digest != self._digest:
+                value = json.loads(body)
+                if not _well_formed(value):
+                    return nothing
+                self._parsed = _Parsed(digest=self._digest, value=value, record=parse_record(value.get("record")))
         except (OSError, ValueError):
-            return {}
-        return value if _well_formed(value) else {}
-
-    @cached_property
-    def _record(self) -> Record | None:
-        return parse_record(self._loaded.get("record"))
+            return nothing
+        return self._parsed
 
     @cached_property
     def _software(self) -> list[Any]:
-        """The package's own files and the libraries that decide bytes, by stat; and the interpreter."""
-        package = Path(__file__).parent.parent
-        own = [stat_of(path) for path in sorted(package.rglob("*")) if path.suffix in {".py", ".toml"}]
-        libraries = [stat_of(spec.origin) for name in _SOFTWARE if (spec := find_spec(name)) and spec.origin]
-        return [sys.version, own, libraries]
+        return software()
 
 
 def _well_formed(value: Any) -> bool:  # noqa: ANN401

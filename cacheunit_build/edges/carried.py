@@ -16,6 +16,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.edges.compiled import Ranks
+
 if TYPE_CHECKING:
     import tiktoken
 
@@ -46,24 +48,37 @@ PROVEN = {
 """sha256 of a tokenizer.json -> the one pattern that splits as it does."""
 
 
-def carry(data: bytes, pattern: str) -> tiktoken.Encoding:
-    """The vocabulary in `data`, the bytes of a proven tokenizer.json, as a tiktoken encoding."""
-    import tiktoken
-
+def read_ranks(data: bytes) -> Ranks:
+    """What `data`, the bytes of a proven tokenizer.json, says."""
     parsed = json.loads(data)
     controls = added_tokens(parsed)
     to_byte = _bytes_by_character()
-    ranks = {
+    tokens = {
         bytes(to_byte[character] for character in token): rank
         for token, rank in parsed["model"]["vocab"].items()
         if token not in controls
     }
-    return tiktoken.Encoding("carried", pat_str=pattern, mergeable_ranks=ranks, special_tokens=controls)
+    return Ranks(tokens=tokens, controls=controls, harmless=harmless_tokens(parsed))
+
+
+def carry(ranks: Ranks, pattern: str) -> tiktoken.Encoding:
+    """A vocabulary as a tiktoken encoding that splits by `pattern`."""
+    import tiktoken
+
+    return tiktoken.Encoding(
+        "carried", pat_str=pattern, mergeable_ranks=ranks.tokens, special_tokens=dict(ranks.controls)
+    )
 
 
 def added_tokens(parsed: dict[str, Any]) -> dict[str, int]:
     """The tokens of a parsed tokenizer.json that are matched before any splitting: text -> id."""
     return {token["content"]: token["id"] for token in parsed.get("added_tokens", ())}
+
+
+def harmless_tokens(parsed: dict[str, Any]) -> frozenset[str]:
+    """Added tokens that are no control tokens, but one character, letters or white space, as umlauts and spaces are."""
+    plain = (token["content"] for token in parsed.get("added_tokens", ()) if not token["special"])
+    return frozenset(text for text in plain if len(text) == 1 or text.isspace() or text.isalpha())
 
 
 def _bytes_by_character() -> dict[str, int]:

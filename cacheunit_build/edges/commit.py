@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,10 +63,7 @@ class _Commit:
         self.path = path
         goal = self._root / path
         if goal.parent not in self._ready:
-            self._make_folders(goal.parent)
-            if not goal.parent.resolve().is_relative_to(self._root):
-                raise fail(f'"{path}" would be written outside of the project, through a link')
-            self._ready.add(goal.parent)
+            self._make_folders(goal.parent, path)
         if goal.is_dir():
             raise IsADirectoryError(21, "is a folder", str(goal))
         temporary = goal.with_name(f".{goal.name}.{os.getpid()}{STAGED}")
@@ -76,11 +74,21 @@ class _Commit:
                 handle.flush()
                 os.fsync(handle.fileno())
 
-    def _make_folders(self, folder: Path) -> None:
-        missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    def _make_folders(self, folder: Path, path: str) -> None:
+        """Makes what is missing of a folder; what is there must lie in the project, links followed."""
+        missing = list(takewhile(self._is_missing, (folder, *folder.parents)))
+        there = missing[-1].parent if missing else folder
+        if there not in self._ready:
+            if not there.resolve().is_relative_to(self._root):
+                raise fail(f'"{path}" would be written outside of the project, through a link')
+            self._ready.add(there)
         for parent in reversed(missing):
             self._made.append(parent)
             parent.mkdir()
+            self._ready.add(parent)
+
+    def _is_missing(self, folder: Path) -> bool:
+        return folder not in self._ready and not folder.exists()
 
     def move(self, path: str) -> None:
         """A staged file into its place; the folder of the lock is synced with it, as far as the system can."""

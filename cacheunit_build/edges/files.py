@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import unicodedata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from cacheunit_build.edges import folders
 from cacheunit_build.edges.commit import commit, sweep
+from cacheunit_build.edges.folders import CACHE, LinkedFolderError, files_below
 from cacheunit_build.edges.stat import stat_of, stat_unless_link
 from cacheunit_build.errors import fail
 from cacheunit_build.fingerprint import fingerprint
@@ -17,20 +18,12 @@ from cacheunit_build.ports import LOCK
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-CACHE = ".cacheunit"
 Known = tuple[str, list[int]]
 
 
 def find_root(start: Path) -> Path:
     """The nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
-    for folder in (start, *start.parents):
-        pyproject = folder / "pyproject.toml"
-        if (folder / "cacheunit.toml").is_file() or (folder / LOCK).is_file() or (folder / "prefixes").is_dir():
-            return folder
-        with contextlib.suppress(OSError):
-            if pyproject.is_file() and b"[tool.cacheunit" in pyproject.read_bytes():
-                return folder
-    return start
+    return Path(folders.find_root(str(start)))
 
 
 class ProjectFiles:
@@ -50,6 +43,8 @@ class ProjectFiles:
         self._known = known or {}
         self._trusted_before = trusted_before
         self._seen: dict[str, Known] = {}
+        self._held = False
+        self._told: dict[str, str | None] = {}
         self.reread = 0
         self._straight: dict[str, bool] = {}
         self._prefix = f"{self.root}/" if str(self.root) != "/" else "/"
@@ -69,7 +64,10 @@ class ProjectFiles:
     def _read_now(self, path: str) -> bytes | None:
         whole = f"{self._prefix}{path}"
         try:
-            stat = stat_unless_link(whole) if self._is_straight(path) else None
+            straight = self._is_straight(path)
+            stat = stat_unless_link(whole) if straight else None
+            if stat is None and straight and not os.path.lexists(whole):
+                return None
             if stat is None and not Path(whole).resolve().is_relative_to(self.root):
                 raise fail(f'"{path}" leads out of the project by a link', hint="copy the file into the project")
             stat = stat or stat_of(whole)
@@ -91,8 +89,13 @@ class ProjectFiles:
         return None if data is None else fingerprint(data)
 
     def known_fingerprint(self, path: str) -> str | None:
-        """The same; a file is taken for unread while its stat is that on record, and surely older than the record."""
-        self.asked.add(path)
+        """The same, asked once: a file is taken for unread while its stat is on record, and surely older than that."""
+        if path not in self._told:
+            self.asked.add(path)
+            self._told[path] = self._known_now(path)
+        return self._told[path]
+
+    def _known_now(self, path: str) -> str | None:
         known = self._known.get(path)
         if known is None and not os.path.lexists(f"{self._prefix}{path}"):
             return None
@@ -108,8 +111,10 @@ class ProjectFiles:
         """Whether no folder above the file is a link; each folder is asked once."""
         folder = path.rpartition("/")[0]
         if folder not in self._straight:
-            whole = f"{self._prefix}{folder}".rstrip("/")
-            self._straight[folder] = os.path.realpath(whole) == whole
+            self._straight[folder] = not folder or (
+                not os.path.islink(f"{self._prefix}{folder}")  # noqa: PTH114 - a path is slow to make
+                and self._is_straight(folder)
+            )
         return self._straight[folder]
 
     def seen(self) -> dict[str, Known]:
@@ -126,22 +131,20 @@ class ProjectFiles:
         Raises:
             CacheunitError: a folder is a link, and so would be read twice or from elsewhere.
         """
-        found: list[str] = []
-        for parent, folders, files in os.walk(f"{self._prefix}{folder}"):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            for name in folders:
-                if os.path.islink(os.path.join(parent, name)):  # noqa: PTH114, PTH118 - os.walk gives text
-                    raise fail("a link to a folder is not followed", path=self._relative(parent, name))
-            found += [self._relative(parent, name) for name in files if not name.startswith(".")]
-        return sorted(found)
-
-    def _relative(self, parent: str, name: str) -> str:
-        path = f"{parent}/{name}".removeprefix(self._prefix).replace(os.sep, "/")
-        return path if path.isascii() else unicodedata.normalize("NFC", path)
+        try:
+            return files_below(self._prefix, folder)
+        except LinkedFolderError as error:
+            raise fail("a link to a folder is not followed", path=str(error)) from None
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Holds the project for one build at a time; others wait. Where nothing can be written, nothing is held."""
+        """Holds the project for one build at a time; others wait. Where nothing can be written, nothing is held.
+
+        Who holds it already may ask again.
+        """
+        if self._held:
+            yield
+            return
         try:
             (self.root / CACHE).mkdir(exist_ok=True)
             ignored = self.root / CACHE / ".gitignore"
@@ -153,7 +156,11 @@ class ProjectFiles:
             return
         with handle:
             _hold(handle)
-            yield
+            self._held = True
+            try:
+                yield
+            finally:
+                self._held = False
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
         """Writes files, removes others, and last the lock; or leaves all as it was and raises."""

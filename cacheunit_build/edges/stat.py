@@ -1,15 +1,18 @@
-"""What stands in for a file's content while nothing touches it, as in git's index."""
+"""What stands in for a file's content while nothing touches it, as in git's index. Loads next to nothing."""
 
 from __future__ import annotations
 
 import os
 from stat import S_ISLNK
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
 Stat = list[int]
+
+_COARSE = 2_000_000_000  # some file systems keep times to two seconds only
+_FINE = 100_000_000
 
 
 def stat_unless_link(path: str) -> Stat | None:
@@ -30,3 +33,8 @@ def stat_of(path: str | Path) -> Stat | None:
     except OSError:
         return None
     return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def surely_before(begun: int) -> int:
+    """A file that changed earlier than this surely changed before `begun`, however coarse its time is."""
+    return begun - (_FINE if begun % 1_000_000_000 else _COARSE)

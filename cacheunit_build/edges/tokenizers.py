@@ -14,7 +14,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.edges.carried import PROVEN, added_tokens, carry
+from cacheunit_build.edges.carried import PROVEN, added_tokens, carry, harmless_tokens, read_ranks
+from cacheunit_build.edges.compiled import CompiledVocabularies, Ranks
 from cacheunit_build.edges.vocabulary import Vocabulary
 from cacheunit_build.errors import did_you_mean, fail
 from cacheunit_build.fingerprint import PREFIX
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     import tiktoken
 
-    from cacheunit_build.edges.vocabulary import Engine
     from cacheunit_build.target import TokenizerSpec
 
 TIKTOKEN = "tiktoken, proven equal to the reference"
@@ -80,16 +80,23 @@ class TokenizerShelf:
     Args:
         read: root-relative path -> bytes of a file of the project, None where there is none.
         rulers: the vocabularies that estimates may name, by target.
+        compiled: where forms that load faster are kept; nowhere if None.
     """
 
-    def __init__(self, read: Callable[[str], bytes | None], rulers: Mapping[str, TokenizerSpec] | None = None) -> None:
+    def __init__(
+        self,
+        read: Callable[[str], bytes | None],
+        rulers: Mapping[str, TokenizerSpec] | None = None,
+        compiled: CompiledVocabularies | None = None,
+    ) -> None:
         self._read = read
         self._rulers = rulers or {}
+        self._compiled = compiled or CompiledVocabularies()
         self._loaded: dict[TokenizerSpec, Vocabulary] = {}
 
     def reading(self, read: Callable[[str], bytes | None]) -> TokenizerShelf:
         """The same shelf, which reads the project's files anew by `read`; what is not of the project stays loaded."""
-        fresh = TokenizerShelf(read, self._rulers)
+        fresh = TokenizerShelf(read, self._rulers, self._compiled)
         fresh._loaded = {spec: loaded for spec, loaded in self._loaded.items() if spec.path is None}
         return fresh
 
@@ -103,6 +110,10 @@ class TokenizerShelf:
             self._loaded[spec] = self._load(spec)
         return self._loaded[spec]
 
+    def keep(self) -> None:
+        """Keeps what was loaded in a form that loads faster the next time. Failing to is no fault."""
+        self._compiled.keep()
+
     def _load(self, spec: TokenizerSpec) -> Vocabulary:
         if spec.estimate is not None:
             ruler = self._rulers.get(spec.estimate)
@@ -110,9 +121,9 @@ class TokenizerShelf:
                 raise fail(f'no known target "{spec.estimate}" has a vocabulary to estimate by')
             return self.load(ruler).as_estimate(spec.margin)
         if spec.encoding:
-            return _load_encoding(spec)
+            return _load_encoding(spec, self._compiled)
         data, path, outside = self._file(spec)
-        vocabulary = _load_file(spec, data, path)
+        vocabulary = _load_file(spec, data, path, self._compiled)
         vocabulary.files = outside
         return vocabulary
 
@@ -136,7 +147,7 @@ class TokenizerShelf:
         raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
 
 
-def _load_file(spec: TokenizerSpec, data: bytes, path: str) -> Vocabulary:
+def _load_file(spec: TokenizerSpec, data: bytes, path: str, compiled: CompiledVocabularies) -> Vocabulary:
     digest = hashlib.sha256(data).hexdigest()
     if spec.sha256 not in (None, digest):
         raise fail(
@@ -144,23 +155,27 @@ def _load_file(spec: TokenizerSpec, data: bytes, path: str) -> Vocabulary:
             hint="install the version that the target names, or change the target's sha256 on purpose",
         )
     pattern = PROVEN.get(digest)
-    engine: Engine = _HuggingFace(data, path) if pattern is None else _Tiktoken(carry(data, pattern), cuts=True)
+    if pattern is not None:
+        return _carried(compiled.ranks(digest, lambda: read_ranks(data)), digest, pattern)
     parsed = json.loads(data)
     return Vocabulary(
-        engine,
+        _HuggingFace(data, path),
         identity=PREFIX + digest,
-        label=REFERENCE if pattern is None else TIKTOKEN,
+        label=REFERENCE,
         control_texts=added_tokens(parsed),
-        harmless=frozenset(
-            t["content"] for t in parsed.get("added_tokens", ()) if not t["special"] and _is_word(t["content"])
-        ),
-        isolate=pattern is not None or _isolates(parsed),
+        harmless=harmless_tokens(parsed),
+        isolate=_isolates(parsed),
     )
 
 
-def _is_word(text: str) -> bool:
-    """Whether an added token is but one character, letters or white space: some vocabularies add umlauts and spaces."""
-    return len(text) == 1 or text.isspace() or text.isalpha()
+def _carried(ranks: Ranks, digest: str, pattern: str) -> Vocabulary:
+    return Vocabulary(
+        _Tiktoken(carry(ranks, pattern), cuts=True),
+        identity=PREFIX + digest,
+        label=TIKTOKEN,
+        control_texts=dict(ranks.controls),
+        harmless=ranks.harmless,
+    )
 
 
 def _isolates(parsed: dict[str, Any]) -> bool:
@@ -195,7 +210,7 @@ def _reference(data: bytes, path: str) -> Any:  # noqa: ANN401
 _PATCHING = threading.Lock()
 
 
-def _load_encoding(spec: TokenizerSpec) -> Vocabulary:
+def _load_encoding(spec: TokenizerSpec, compiled: CompiledVocabularies) -> Vocabulary:
     """A tiktoken encoding from a vocabulary file on this machine; tiktoken itself would download it."""
     import tiktoken
     from tiktoken_ext import openai_public
@@ -212,8 +227,7 @@ def _load_encoding(spec: TokenizerSpec) -> Vocabulary:
         data, path = _vocabulary_file(name, url, str(expected_hash))
         paths.append(path)
         digests.append(str(expected_hash))
-        lines = (line.split() for line in data.splitlines() if line)
-        return {base64.b64decode(token): int(rank) for token, rank in lines}
+        return compiled.ranks(str(expected_hash), lambda: _lines_of(data)).tokens
 
     with _PATCHING:
         original = openai_public.load_tiktoken_bpe
@@ -230,6 +244,13 @@ def _load_encoding(spec: TokenizerSpec) -> Vocabulary:
     )
     vocabulary.files = tuple(paths)
     return vocabulary
+
+
+def _lines_of(data: bytes) -> Ranks:
+    """What a `.tiktoken` file says; control tokens stand elsewhere."""
+    lines = (line.split() for line in data.splitlines() if line)
+    tokens = {base64.b64decode(token): int(rank) for token, rank in lines}
+    return Ranks(tokens=tokens, controls={}, harmless=frozenset())
 
 
 def _vocabulary_file(name: str, url: str, expected: str) -> tuple[bytes, str]:

@@ -10,7 +10,7 @@ from cacheunit_build.errors import fail
 from cacheunit_build.fingerprint import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _MOST_REMEMBERED = 64
 
@@ -33,6 +33,39 @@ class Engine(Protocol):
 
     def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:
         """The bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
+
+
+class ControlTexts:
+    """The texts of control tokens, found as an alternation of them all, longest first, would find them.
+
+    Such a pattern of a thousand texts takes longer to compile than a vocabulary to load: only their first characters
+    are looked for, and what stands there is looked up.
+    """
+
+    def __init__(self, texts: Collection[str]) -> None:
+        self._texts = frozenset(texts)
+        lengths: dict[str, set[int]] = {}
+        for text in self._texts:
+            lengths.setdefault(text[:2], set()).add(len(text))
+            lengths.setdefault(text[0], set())
+        for start, known in lengths.items():
+            known.update({1} if start[0] in self._texts else ())
+        self._lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
+        firsts = "".join(sorted({text[0] for text in self._texts}))
+        self._first = re.compile(f"[{re.escape(firsts)}]") if firsts else None
+
+    def places(self, text: str) -> Iterator[tuple[int, str]]:
+        """Where each begins, and which it is, from left to right, none within another."""
+        end = 0
+        for found in self._first.finditer(text) if self._first else ():
+            begin = found.start()
+            if begin >= end:
+                for length in self._lengths.get(text[begin : begin + 2]) or self._lengths[text[begin]]:
+                    spelt = text[begin : begin + length]
+                    if spelt in self._texts:
+                        end = begin + len(spelt)  # which is less where the text ends
+                        yield begin, spelt
+                        break
 
 
 class Vocabulary:
@@ -61,9 +94,8 @@ class Vocabulary:
         self.margin = 0.0
         self._harmless = harmless
         self.files: tuple[str, ...] = ()
-        longest_first = sorted(control_texts, key=len, reverse=True)
-        self._pattern = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if longest_first else None
-        self._split = self._pattern if isolate else None
+        self._texts = ControlTexts(control_texts)
+        self._isolate = isolate
         self._remembered: dict[str, list[int]] = {}
 
     def as_estimate(self, margin: float) -> Vocabulary:
@@ -80,15 +112,16 @@ class Vocabulary:
         Raises:
             CacheunitError: the encoder gave up on the text.
         """
-        if literal or self._split is None:
+        if literal or not self._isolate or not self.control_texts:
             return self._encode(text, literal=literal or not self.control_texts)
         ids: list[int] = []
-        for index, part in enumerate(self._split.split(text)):
-            if index % 2:
-                ids.append(self.control_texts[part])
-            elif part:
-                ids += self._remember(part)
-        return ids
+        done = 0
+        for begin, spelt in self._texts.places(text):
+            if begin > done:
+                ids += self._remember(text[done:begin])
+            ids.append(self.control_texts[spelt])
+            done = begin + len(spelt)
+        return ids + self._remember(text[done:]) if done < len(text) else ids
 
     def _remember(self, part: str) -> list[int]:
         """The ids of text without control tokens; what stands before the last safe cut is encoded once."""
@@ -118,7 +151,7 @@ class Vocabulary:
 
     def controls_in(self, text: str) -> list[str]:
         """The control tokens that `text` spells, each once, in their order."""
-        found = [] if self._pattern is None else dict.fromkeys(self._pattern.findall(text))
+        found = dict.fromkeys(spelt for _, spelt in self._texts.places(text))
         return [token for token in found if token not in self._harmless]
 
     def pieces(self, text: str) -> list[bytes]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.edges.files import CACHE
+from cacheunit_build.edges.folders import CACHE, folders_above
 from cacheunit_build.edges.stat import Stat, stat_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ class Watcher:
                 if seen != now:  # changed while it was built, or looked for the first time: content tells
                     self._pending.set()
                 now = self._next(seen)
-                self._follow()
         finally:
             self._end()
 
@@ -173,9 +172,10 @@ class Watcher:
         found = {self._root}
         for folder in wanted.folders:
             found |= {Path(parent) for parent, _, _ in os.walk(self._root / folder)}
+        found |= {self._root / folder for folder in folders_above(wanted.files)}
         for file in wanted.files:
-            found |= {parent for parent in (self._root / file).parents if parent.is_relative_to(self._root)}
-            found |= _link_folders(self._root / file)
+            if os.path.islink(f"{self._root}/{file}"):  # noqa: PTH114 - of each file at each save
+                found |= _link_folders(self._root / file)
         stats = {folder: stat_of(folder) for folder in found}
         return {folder: stat[1] for folder, stat in stats.items() if stat is not None}
 
@@ -217,14 +217,16 @@ class Watcher:
     def _scan(self) -> dict[str, Stat | None]:
         """The stat of every file that is watched."""
         wanted = self._wanted()
-        found: dict[str, Stat | None] = {file: stat_of(self._root / file) for file in wanted.files}
+        root = f"{self._root}/"
+        found: dict[str, Stat | None] = {file: stat_of(f"{root}{file}") for file in wanted.files}
         for folder in wanted.folders:
-            for parent, folders, files in os.walk(self._root / folder):
+            for parent, folders, files in os.walk(f"{root}{folder}"):
                 folders[:] = [name for name in folders if not name.startswith(".")]
+                within = parent.removeprefix(root)
                 for name in files:
-                    if not _dropping(name):
-                        path = os.path.join(parent, name)  # noqa: PTH118 - os.walk gives text
-                        found[path] = stat_of(path)
+                    path = f"{within}/{name}"
+                    if path not in found and not _dropping(name):
+                        found[path] = stat_of(f"{root}{path}")
         return found
 
     def _fall_back(self, why: str) -> None:
