@@ -14,7 +14,7 @@ from cacheunit_build.lint import text_hits
 from cacheunit_build.lint.characters import mixed_normalization, token_hits
 from cacheunit_build.lint.layout import exposed, soft_end, standing, variants_part
 from cacheunit_build.lint.project import look_alikes, unused
-from cacheunit_build.places import Place
+from cacheunit_build.places import Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Locate = Callable[["Script", "Passage", tuple[int, int]], tuple[str, int] | None]
 """A span of a rendered passage -> path and line of the source that it begins in, None where nobody knows."""
 
-Meant = Callable[[str, Place], bool]
+Meant = Callable[[str, Spot], bool]
 """Whether a code at a place is to be passed over: by a comment, or by what was asked for."""
 
 _SHOWN = 4
@@ -54,7 +54,7 @@ class Told:
     hint: str
 
 
-def found_at(told: Told | Advice, place: Place, prefix: str | None, subject: str = "") -> Found:
+def found_at(told: Told | Advice, place: Spot, prefix: str | None, subject: str = "") -> Found:
     """What is told, at its place."""
     finding = Finding(
         code=told.code,
@@ -130,28 +130,28 @@ class Inspection:
             shown = passage.text[start:end].partition("\n")[0][:_SHOWN]
             yield passage.hit("CU204", start, end, f"{kind}: {shown}…")
 
-    def _hit_at(self, hit: Hit, place: Place, prefix: str) -> Found:
+    def _hit_at(self, hit: Hit, place: Spot, prefix: str) -> Found:
         what = Told(code=hit.code, severity=hit.severity, message=hit.message, hint=CODES[hit.code].hint)
         return found_at(what, place, prefix, hit.subject)
 
     # Places
 
-    def place(self, script: Script, passage: Passage, start: int, end: int) -> Place:
+    def place(self, script: Script, passage: Passage, start: int, end: int) -> Spot:
         """Where the sources write that part of a passage."""
         span = (start, end)
         if passage.path is not None:
             first = self._reading.tool_lines[passage.path, passage.keys]
             found = self._means.sources.written_in(passage.path, first, passage.text, span)
-            return found or Place(path=passage.path, line=first, column=1)
+            return found or Spot(path=passage.path, line=first, column=1)
         located = self._means.locate(script, passage, span)
         if located is None:
             return self._at(*passage.keys or ("system",))
         path, line = located
-        return Place(path=path, line=line, column=self._means.sources.column(path, line, passage.text, span))
+        return Spot(path=path, line=line, column=self._means.sources.column(path, line, passage.text, span))
 
-    def _at(self, *keys: str | int) -> Place:
+    def _at(self, *keys: str | int) -> Spot:
         """The line of a key of the manifest."""
-        return Place(path=self._manifest.path, line=self._manifest.line(*keys) or 1, column=1)
+        return Spot(path=self._manifest.path, line=self._manifest.line(*keys) or 1, column=1)
 
     # Layout
 
@@ -198,7 +198,7 @@ class Inspection:
             if advice is not None and advice.offset is not None:
                 yield found_at(advice, self.place_of_offset(advice.offset), self._manifest.name, "variants")
 
-    def place_of_offset(self, offset: int) -> Place:
+    def place_of_offset(self, offset: int) -> Spot:
         """Where the word at a character of the first variant's system text is written."""
         script = self._reading.scripts[0]
         passage = script.passages[0]
@@ -220,11 +220,11 @@ class Inspection:
             message = f'variable "{name}" looks like "{other}"'
             yield found_at(told("CU503", message), self._named(keys[name], name), manifest.name)
 
-    def _named(self, key: str, name: str) -> Place:
+    def _named(self, key: str, name: str) -> Spot:
         """Where the manifest names a variable."""
         line = self._manifest.line(key, name) or 1
         column = self._means.sources.line(self._manifest.path, line).find(name) + 1
-        return Place(path=self._manifest.path, line=line, column=max(column, 1))
+        return Spot(path=self._manifest.path, line=line, column=max(column, 1))
 
 
 def offset_in(stem: str, passage: Passage, hit: Hit) -> int:

@@ -17,7 +17,7 @@ from cacheunit_build.lint.project import look_alikes, unreachable
 from cacheunit_build.lint.sections import likely_pairs
 from cacheunit_build.manifest import parse_manifest
 from cacheunit_build.model import Artifact
-from cacheunit_build.places import Place, Sources
+from cacheunit_build.places import Sources, Spot
 from cacheunit_build.ports import Selection
 from cacheunit_build.readings import read_prefix
 from cacheunit_build.render import Renderer
@@ -102,7 +102,7 @@ class _Linter:
             if name in made
         ]
 
-    def _is_meant(self, code: str, place: Place) -> bool:
+    def _is_meant(self, code: str, place: Spot) -> bool:
         return not self._wanted.takes(code) or self._ignores(place.path).hides(code, place.line)
 
     def found(self) -> Iterator[Found]:
@@ -140,17 +140,17 @@ class _Linter:
         manifests = dict(manifest_names(files, config))
         for name, other in look_alikes(manifests) if self._everything else ():
             what = told("CU503", f'prefix "{name}" looks like "{other}"')
-            yield found_at(what, Place(path=manifests[name], line=1, column=1), name)
+            yield found_at(what, Spot(path=manifests[name], line=1, column=1), name)
         if not self._everything or not files.exists(config.templates):
             return
         templates = {path: self._sources.text(path) for path in files.walk(config.templates)}
         looked_for = {lookup.path for artifact in self._compiled.artifacts for lookup in artifact.lookups}
         for path in unreachable(templates, looked_for, config.templates):
             what = told("CU502", "no prefix looks for this file")
-            yield found_at(what, Place(path=path, line=1, column=1), None)
+            yield found_at(what, Spot(path=path, line=1, column=1), None)
         for path, other in look_alikes(templates):
             what = told("CU503", f'looks like "{other}"')
-            yield found_at(what, Place(path=path, line=1, column=1), None)
+            yield found_at(what, Spot(path=path, line=1, column=1), None)
 
     def _comments(self) -> Iterator[Found]:
         """Comments that are to ignore what there is no code for."""
@@ -164,7 +164,7 @@ class _Linter:
             for line, column, message, hint in self._ignores(path).odd:
                 usual = told("CU504", message)
                 what = Told(code=usual.code, severity=usual.severity, message=message, hint=hint)
-                yield found_at(what, Place(path=path, line=line, column=column), prefix)
+                yield found_at(what, Spot(path=path, line=line, column=column), prefix)
 
 
 def _merged(found: Iterable[Found], families: dict[str, set[str]]) -> list[Finding]:

@@ -18,7 +18,7 @@ _LEAST = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Spot:
     """A line of a source and a column in it, both from 1."""
 
     path: str
@@ -46,7 +46,7 @@ class Sources:
                 self._texts[path] = ""
         return self._texts[path]
 
-    def written_in(self, path: str, first_line: int, text: str, span: tuple[int, int]) -> Place | None:
+    def written_in(self, path: str, first_line: int, text: str, span: tuple[int, int]) -> Spot | None:
         """The place in one file, from a line on, that spells `text[start:end]`; None where none does."""
         above = "".join(f"{line}\n" for line in self.text(path).split("\n")[: first_line - 1])
         source = re.sub(r"[^\n]", "\x00", above) + self.text(path)[len(above) :]
@@ -81,7 +81,7 @@ def _spellings(part: str) -> Iterator[str]:
         yield from (line for line in part.split("\n") if len(line) >= _LEAST)
 
 
-def _likest(sources: Sequence[tuple[str, str]], text: str, span: tuple[int, int], spelling: str) -> Place | None:
+def _likest(sources: Sequence[tuple[str, str]], text: str, span: tuple[int, int], spelling: str) -> Spot | None:
     best, found = -1, None
     if not spelling:
         return None
@@ -107,6 +107,6 @@ def _alike(source: str, start: int, end: int, text: str, span: tuple[int, int]) 
     return before + after
 
 
-def _place(path: str, source: str, offset: int) -> Place:
+def _place(path: str, source: str, offset: int) -> Spot:
     start = source.rfind("\n", 0, offset) + 1
-    return Place(path=path, line=source.count("\n", 0, offset) + 1, column=offset - start + 1)
+    return Spot(path=path, line=source.count("\n", 0, offset) + 1, column=offset - start + 1)
