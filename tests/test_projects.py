@@ -20,8 +20,8 @@ PROJECTS = Path(__file__).parent / "projects"
 REFUSED = sorted(path.parent.parent.name for path in PROJECTS.glob("*/expected/stderr.txt"))
 BUILT = sorted(path.parent.parent.name for path in PROJECTS.glob("*/expected/stdout.txt"))
 
-SECONDS = 2.0
-"""More than any refusal takes, on a slow machine too; an alias bomb left alone takes minutes."""
+HANG = 60.0
+"""Seconds that no refusal takes, however busy the machine; an alias bomb left alone takes minutes."""
 
 OUTPUTS = ("build", "out", "templates/out", ".cacheunit/inputs.json")
 
@@ -93,7 +93,7 @@ def test_a_wrong_project_is_refused_with_exactly_these_errors_and_nothing_is_wri
     files = refused.files()
     begun = time.perf_counter()
     built = refused.run("build")
-    assert time.perf_counter() - begun < SECONDS
+    assert time.perf_counter() - begun < HANG
     golden(f"{request.node.callspec.params['refused']}/expected/stderr.txt", built.errors)
     reported = refused.run("build", "--format", "json")
     assert refused.files() == files
