@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.origin import Place
 from cacheunit_build.sequences import common_prefix
@@ -53,11 +53,14 @@ class SourceChanges:
             below: whether the change is at or after the places of the chains, as in a tool that begins there; it is at
                 or before them otherwise, as is a condition.
         """
-        exact = ((place.path, hunk) for place in new for hunk in self.hunks(place.path) if _has(hunk.new, place.line))
-        gone = ((place.path, hunk) for place in old for hunk in self.hunks(place.path) if _has(hunk.old, place.line))
-        for path, hunk in (*exact, *gone):
-            if self._now(path) is not None:
-                return self._start(path, hunk)
+        for place in new:
+            if self._before(place.path) is None and self._now(place.path) is not None:
+                return place  # all of the file is new
+            if (hunk := self._hunk_at(place, "new")) is not None:
+                return self._start(place.path, hunk)
+        for place in old:
+            if (hunk := self._hunk_at(place, "old")) is not None and self._now(place.path) is not None:
+                return self._start(place.path, hunk)
         for place in (*new, *old):
             hunks = self.hunks(place.path)
             if hunks and self._now(place.path) is not None:
@@ -67,6 +70,10 @@ class SourceChanges:
             if hunks and self._now(path) is not None:
                 return self._start(path, hunks[0])
         return None
+
+    def _hunk_at(self, place: Place, side: Literal["new", "old"]) -> Hunk | None:
+        hunks = self.hunks(place.path)
+        return next((hunk for hunk in hunks if _has(hunk.new if side == "new" else hunk.old, place.line)), None)
 
     def _start(self, path: str, hunk: Hunk) -> Place:
         """Where a hunk begins; what was cut off at the end of a file, at its last line."""

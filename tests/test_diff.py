@@ -487,3 +487,14 @@ def test_breakpoints_serve_whole_blocks(project: Project) -> None:
     found = changes(project.run("diff", "b", "--against", copy, "--format", "json"))
     assert found["b"]["first_change"]["token"] == found["b"]["tokens"]["old"] - 1
     assert found["b"]["warm"] == 0
+
+
+def test_a_template_that_was_moved_and_edited_is_named_with_its_line(two: tuple[Project, Path]) -> None:
+    project, copy = two
+    project.path("templates").rename(project.path("texts"))
+    project.write({"cacheunit.toml": f'templates = "texts"\n{SETTINGS}'})
+    assert project.run("diff", "--against", copy).out.startswith("no difference")
+    project.edit("texts/deep/macros.j2", "Mind {{", "Heed {{")
+    found = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert {item["first_change"]["source"]["path"] for item in found.values()} == {"texts/deep/macros.j2"}
+    assert {item["first_change"]["source"]["line"] for item in found.values()} == {4}
