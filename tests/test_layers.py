@@ -12,6 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "cacheunit_build"
 
 GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences", "usage"}
+GROUND |= {"gauge"}
 VALUES = {"model", "target", "origin"}
 STAGES = {
     "manifest",
@@ -27,9 +28,10 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging"}
+STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging", "fit"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 STORY |= {"version", "contrast", "diff", "kin", "verify"}
+STORY |= {"specimen", "trial", "reach", "survey", "probe"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli", "entry", "__main__", "runtime"}
 MAY_IMPORT = {
