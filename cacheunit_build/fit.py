@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """Where a server's cache serves a prefix from.
 
-    `unit`: tokens in one unit; 1 where any length is served. `ahead`: what two requests share in front of the filler, in
-    tokens. `offset`: tokens in front of all that the server does not count, as far as the grid shows them: less than
+    `unit`: tokens in one unit; 1 where any length is served. `ahead`: tokens that two requests share in front of the
+    filler. `offset`: tokens in front of all that the server does not count, as far as the grid shows them: less than
     a unit. `minimum`: the fewest shared tokens that are served, 0 if all that were sent are, or all from the first unit
     on; None if it was not found.
     """
@@ -62,7 +61,8 @@ def _with_minimum(grid: Grid, hits: Mapping[int, int], lengths: list[int]) -> Gr
     for length in lengths:
         if hits[length] != grid.hit(length):
             was, rule = hits[length], grid.hit(length)
-            return f"the numbers contradict one another: {was:,} tokens were served where units of {grid.unit} give {rule:,}"
+            told = f"{was:,} tokens were served where units of {grid.unit} give {rule:,}"
+            return f"the numbers contradict one another: {told}"
     lowest = lengths[0]
     empty = [length for length, hit in hits.items() if not hit and grid.hit(length) > 0]
     if empty and max(empty) > lowest:

@@ -15,7 +15,7 @@ _HITS = re.compile(r"^vllm:prefix_cache_hits(?:_total)?(?:\{.*\})? (?P<number>\S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """The unit that the server is set to, and the tokens that its cache served since it started; None where not told."""
+    """The unit that the server is set to, and the tokens that its cache served so far; None where not told."""
 
     unit: int | None
     hits: int | None

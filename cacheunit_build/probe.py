@@ -43,11 +43,11 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """The rule of an endpoint; None is not known, and `reason` says why, also of what is missing from a rule that was found.
+    """The rule of an endpoint; None is not known, and `reason` says why, also of what is missing from a rule.
 
-    `offset`: tokens that the server counts in front of all and does not report, modulo the unit. `primes`: requests with
-    different continuations until a further one is served. `delay`: seconds after which a write was readable, at the
-    latest.
+    `offset`: tokens that the server counts in front of all and does not report, modulo the unit. `ahead`: tokens of the
+    shortest prefix that was sent. `marker`: what a request must carry. `primes`: requests with different continuations
+    until a further one is served. `delay`: seconds after which a write was readable, at the latest.
     """
 
     kind: CacheKind

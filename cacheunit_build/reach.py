@@ -33,8 +33,8 @@ _PLANS: dict[RequestFormat, tuple[tuple[Marker | None, tuple[int, ...]], ...]] =
 class Reach:
     """A prefix that is served to requests that go on differently.
 
-    `hit` of `total` tokens were served, `cold` of them before anything was sent. `primes`: requests until a further one is
-    served. `delay`: seconds after which a write was readable at the latest. `written`: whether the endpoint reports
+    `hit` of `total` tokens were served, `cold` of them before anything was sent. `primes`: requests until a further one
+    is served. `delay`: seconds after which a write was readable at the latest. `written`: whether the endpoint reports
     what it writes.
     """
 
@@ -91,12 +91,14 @@ class _Climb:
     def _timed(self, prefix: Specimen, reach: Reach, waited: float, tries: int) -> Reach:
         """Whether it took requests or time: anew with time before each, then without it before the last."""
         again = [self._prefix(reach.total, prefix.marker) for _ in range(2)]
-        patient = self._after(again[0], [waited] * (tries + 1))
+        patient = self._after(again[0], [waited] * (tries + 3))
         if patient is None:
             raise unknown("what was served once is not served again: its cache is full, or many machines share it")
         asked, found = patient
         hasty = self._after(again[1], [waited] * asked + [0.0])
-        return replace(found, delay=waited) if hasty is None else replace(hasty[1], primes=asked + 1)
+        if hasty is None:
+            return replace(found, delay=waited)
+        return hasty[1] if hasty[0] == asked else replace(hasty[1], delay=waited)
 
 
 def find_reach(trial: Trial) -> Reach:

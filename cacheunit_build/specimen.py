@@ -1,6 +1,7 @@
-"""Requests that mean nothing: a nonce, so many tokens of filler, and words that part from all others. Nothing of a project.
+"""Requests that mean nothing: a nonce, so many tokens of filler, and words that part from all others.
 
-The nonce stands in front, so that no earlier request helps; two specimens of one family share it.
+Nothing of a project is in them. The nonce stands in front, so that no earlier request helps; two specimens of one
+family share it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _USER = "Go on."
 class Specimen:
     """One request.
 
-    `family` picks the nonce, `length` is the filler in tokens, `part` the words that part it from the others of the same
+    `family` picks the nonce, `length` is the filler in tokens, `part` the words that part it from the others of that
     length. They stand at the end of the system text if it parts `inside`, else they are what the user says.
     """
 

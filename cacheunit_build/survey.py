@@ -1,7 +1,7 @@
-"""Where an endpoint's cache serves a prefix from: lengths are tried where they tell most, and a rule is fitted to the hits.
+"""How much of a prefix an endpoint serves: lengths are tried where they tell most, and a rule is fitted to the hits.
 
-Against one long prefix that the cache holds, every shorter one that parts inside of it is a measurement. Servers that know
-whole requests only are asked again with other words, or with a prefix of its own for each length.
+Against one long prefix that the cache holds, every shorter one that parts inside of it is a measurement. Servers that
+know whole requests only are asked again with other words, or with a prefix of its own for each length.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Survey:
         )
 
     def _edge(self, highest: Sighting) -> Sighting | None:
-        """The shortest prefix that is served as much as the highest; longer ones are tried where there is one unit only."""
+        """The shortest prefix that is served as much as the highest; of a longer one, where that is the first unit."""
         for _ in range(_GROWTHS):
             edge = self._edge_below(highest)
             below = self.sightings[edge.length - 1]
@@ -163,7 +163,7 @@ class Survey:
         return self._settled(length, rule.hit(length)).hit > 0
 
     def _settled(self, length: int, best: int) -> Sighting:
-        """What is served of a length, asked often enough: a hit of `best` is the most there can be, none is asked again."""
+        """What is served of a length, asked often enough; `best` is the most there can be."""
         if length in self.sightings:
             return self.sightings[length]
         found = 0

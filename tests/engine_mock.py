@@ -27,9 +27,10 @@ class Engine:
 
     `failures` are taken one a request before it answers: a status, "html" or "cut"; `retry_after` goes with them.
     `offset` are tokens that the server puts in front of all; `evicts` empties the cache before the request of that
-    number; `text` makes numbers of its usage text. `lag` are seconds of its clock `now` until a write is readable; `slot`
-    makes it hold the last request only; `usage` stands in for what it would report; `gauges` is its `/metrics`; `refuses`
-    are markers that it does not take, `longest` the most tokens; `stalls` is set where it shall not answer before it ends.
+    number; `text` makes numbers of its usage text. `lag` are seconds of its clock `now` until a write is readable;
+    `slot` makes it hold the last request only, `whole` serve a repeat to its end; `usage` stands in for its answer;
+    `gauges` is its `/metrics`; `refuses` are markers that it does not take, `longest` the most tokens; with `stalls` it
+    does not answer before that is set.
     """
 
     kind: Kind = "blocks"
@@ -153,6 +154,7 @@ class Engine:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits for the client to acknowledge its head
     engine: Engine
 
     def log_message(self, *_: object) -> None:

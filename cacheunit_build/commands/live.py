@@ -142,6 +142,7 @@ def probe(
     """Measure the cache rule of a live endpoint with few requests that mean nothing; needs no project."""
     from cacheunit_build import probe as story
     from cacheunit_build.report import probe as report
+    from cacheunit_build.trial import Subject
 
     with endpoint(url, key_env, max_requests, timeout) as server:
         known = _known_target(session, model)
@@ -150,7 +151,7 @@ def probe(
             put_json(report.dry_data(most)) if form == "json" else put(report.dry_text(most, _EXAMPLE))
             return OK
         nonce = secrets.token_hex(8)
-        subject = story.Subject(model=model, form=request_form, nonce=nonce, tokens=max_tokens, wait=wait)
+        subject = Subject(model=model, form=request_form, nonce=nonce, tokens=max_tokens, wait=wait)
         probed = story.probe(server, subject)
         day = dt.datetime.now(dt.UTC).date().isoformat()
         place = report.Place(host=server.host, model=model, form=request_form, day=day, known=known)

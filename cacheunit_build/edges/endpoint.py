@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 from cacheunit_build.errors import CacheunitError, Fault, fail
 from cacheunit_build.ports import BoundsError, RefusedError
@@ -63,8 +65,8 @@ class Endpoint:
     """
 
     def __init__(self, url: str, bounds: Bounds, *, key: str | None = None) -> None:
-        scheme, separator, rest = url.partition("://")
-        if scheme not in ("http", "https") or not separator or not rest.strip("/"):
+        scheme, _, rest = url.partition("://")
+        if scheme not in ("http", "https") or not _is_host(url):
             raise fail(f'"{url}" is no URL of an API', hint="write it whole, such as http://127.0.0.1:8000/v1")
         if "@" in rest.partition("/")[0] or "?" in rest:
             hint = f"a key belongs into {KEY_VARIABLE}, or the variable that --key-env names"
@@ -198,9 +200,9 @@ class Endpoint:
         if status in _NO_ENTRY:
             hint = f"the key is read from {KEY_VARIABLE}, or from the variable that --key-env names"
             raise fail(f"{url} answers {status}: {said}", hint=hint)
-        hint = "--model names another model" if "model" in said else None
+        other = "--model names another model" if "model" in said else None
         kind = RefusedError if status in _NOT_SO else CacheunitError
-        raise kind(Fault(message=f"{url} answers {status}: {said}", hint=hint))
+        raise kind(Fault(message=f"{url} answers {status}: {said}", hint=other))
 
     def _headers(self, form: RequestFormat) -> dict[str, str]:
         if form == "anthropic-messages":
@@ -209,6 +211,15 @@ class Endpoint:
 
     def _masked(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text
+
+
+def _is_host(url: str) -> bool:
+    """Whether a URL names a host, and a port only if it is one."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
+    except ValueError:
+        return False
 
 
 def _pause(seconds: float) -> None:

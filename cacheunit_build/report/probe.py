@@ -102,12 +102,19 @@ def target_toml(probed: Probed, place: Place) -> str:
     if probed.marker is not None:
         lines += [f"marker = {_text(probed.marker)}"]
     if not extends:
-        lines += ["# To be added: read and write, the prices of a cached and of a written token in units of an uncached one"]
+        lines += [
+            "# To be added: read and write, the prices of a cached and of a written token in units of an uncached one"
+        ]
     if probed.offset:
-        lines += [f"# frame.before must hold the {probed.offset} tokens, or a whole unit more, that the server puts in front"]
+        lines += [
+            f"# frame.before must hold the {probed.offset} tokens, or a whole unit more, that the server puts in front"
+        ]
     for claim in _claims(probed):
         lines += ["", f"[[{table}.cache.evidence]]", f"claim = {_text(claim)}", 'grade = "measured"']
-        lines += [f"checked = {place.day}", f"source = {_text(f'cacheunit probe of {place.host}, model {place.model}')}"]
+        lines += [
+            f"checked = {place.day}",
+            f"source = {_text(f'cacheunit probe of {place.host}, model {place.model}')}",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -122,7 +129,7 @@ def _claims(probed: Probed) -> list[str]:
     claims = {
         "blocks": f"reported hits are whole units of {probed.unit} tokens, at each of {count} lengths that were tried",
         "tokens": f"any common prefix is served to the token, at each of {count} lengths that were tried",
-        "breakpoints": f"a prefix is served whole, to the token, or not at all, at each of {count} lengths that were tried",
+        "breakpoints": f"a prefix is served whole or not at all, to the token, at each of {count} lengths",
     }
     said = [claims[probed.kind]]
     if probed.offset:
@@ -136,7 +143,9 @@ def _claims(probed: Probed) -> list[str]:
         said.append(f"without {probed.marker} nothing is served")
     if probed.primes is not None:
         wait = f"after {probed.delay:g} s at the latest" if probed.delay else "at once"
-        said.append(f"request {probed.primes + 1} that goes on differently is the first one served; a write is readable {wait}")
+        said.append(
+            f"request {probed.primes + 1} that goes on differently is the first one served; a write is readable {wait}"
+        )
     if probed.last_token is not None:
         said.append(_LAST[probed.last_token])
     return said
@@ -149,7 +158,7 @@ def _text(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Most:
-    """What a probe sends at most, and what that costs: token prices of an uncached input token, and money where known."""
+    """What a probe sends at most; `write` is the price of a written token in units of an uncached one."""
 
     requests: int
     tokens: int
