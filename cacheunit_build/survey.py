@@ -93,7 +93,8 @@ class Survey:
         """The long prefix, parted inside; and how many requests a length takes. None where that is never served."""
         length = self.reach.prefix.length
         hits = []
-        for attempt in range(self.reach.primes + 1):
+        spare = 1 if self.reach.primes == 1 else 2  # else one that was emptied now would seem to serve none
+        for attempt in range(self.reach.primes + spare):
             sighting = self._ask(length, wait=attempt > 0)
             hits.append(sighting.hit)
             if sighting.hit > self.reach.cold:

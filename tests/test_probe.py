@@ -133,7 +133,7 @@ def test_a_rule_is_found(empty: Project, engine: Engine, form: str, expected: di
     assert rule(probe(empty, engine, form=form), *expected) == expected
 
 
-@pytest.mark.parametrize("when", range(2, 20))
+@pytest.mark.parametrize("when", [3, 4, 6, 7, 10, 13, 17])
 @pytest.mark.parametrize("kind", ["blocks", "persisted"])
 def test_a_cache_that_is_emptied_in_the_middle_misleads_nobody(empty: Project, kind: Any, when: int) -> None:  # noqa: ANN401
     report = probe(empty, Engine(kind=kind, unit=128, evicts=when)).json

@@ -44,7 +44,7 @@ def probed_text(probed: Probed, place: Place) -> str:
         ("marker", "unknown" if probed.kind == "unknown" else probed.marker or "none is needed"),
         ("served", "unknown" if probed.primes is None else f"from request {probed.primes + 1} on"),
         ("readable", _delay(probed.delay)),
-        ("last token", _LAST[probed.last_token]),
+        ("last token", _last(probed)),
         ("verbatim", _VERBATIM[probed.verbatim]),
         ("sent", f"{probed.requests:,} requests, {probed.tokens_sent:,} tokens"),
     ]
@@ -55,17 +55,24 @@ def probed_text(probed: Probed, place: Place) -> str:
     return "\n\n".join([*parts, target.rstrip("\n")] if target else parts)
 
 
-_LAST = {
-    None: "unknown",
-    "recomputed": "computed anew: a request that is nothing but whole units loses its last one",
-    "served": "served: a request that is nothing but whole units is served whole",
-}
 _VERBATIM = {
     None: "unknown",
     "same": "a verbatim repeat is served as one that goes on differently",
     "more": "a verbatim repeat is served more than one that goes on differently",
     "less": "a verbatim repeat is served less than one that goes on differently",
 }
+
+
+def _last(probed: Probed) -> str:
+    """What becomes of the last token of a request that is sent again."""
+    if probed.last_token is None:
+        return "unknown" if probed.kind != "breakpoints" else "never part of what is served"
+    lost = ": a request that is nothing but whole units loses its last one" if probed.kind == "blocks" else ""
+    told = {
+        "served": "served: a request that is nothing but whole units is served whole",
+        "recomputed": f"computed anew{lost}",
+    }
+    return told[probed.last_token]
 
 
 def _tokens(count: int | None) -> str:
@@ -147,7 +154,7 @@ def _claims(probed: Probed) -> list[str]:
             f"request {probed.primes + 1} that goes on differently is the first one served; a write is readable {wait}"
         )
     if probed.last_token is not None:
-        said.append(_LAST[probed.last_token])
+        said.append(f"the last token is {_last(probed)}")
     return said
 
 
