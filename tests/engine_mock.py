@@ -28,9 +28,9 @@ class Engine:
     `failures` are taken one a request before it answers: a status, "html" or "cut"; `retry_after` goes with them.
     `offset` are tokens that the server puts in front of all; `evicts` empties the cache before the request of that
     number; `text` makes numbers of its usage text. `lag` are seconds of its clock `now` until a write is readable;
-    `slot` makes it hold the last request only, `whole` serve a repeat to its end; `usage` stands in for its answer;
-    `gauges` is its `/metrics`; `refuses` are markers that it does not take, `longest` the most tokens; with `stalls` it
-    does not answer before that is set.
+    `slot` makes it hold the last request only, `whole` serve a repeat to its end; `front` tokens are always served.
+    `usage` stands in for its answer; `gauges` is its `/metrics`; `refuses` are markers that it does not take, `longest`
+    the most tokens; with `stalls` it does not answer before that is set.
     """
 
     kind: Kind = "blocks"
@@ -47,6 +47,7 @@ class Engine:
     now: float = 0.0
     slot: bool = False
     whole: bool = False
+    front: int = 0
     usage: dict[str, Any] | None = None
     gauges: str | None = None
     refuses: tuple[str, ...] = ()
@@ -89,7 +90,9 @@ class Engine:
         if self.slot:
             self.held.clear()
         self.pending += [(number + 1, self.now, entry) for entry in entries]
-        return {"usage": self.reported(body, max(0, hit - self.offset), max(0, written), len(ids) - self.offset)}
+        return {
+            "usage": self.reported(body, max(self.front, hit - self.offset), max(0, written), len(ids) - self.offset)
+        }
 
     def reported(self, body: dict[str, Any], hit: int, written: int, total: int) -> object:
         """Its usage, in the form of the request."""

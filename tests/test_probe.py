@@ -114,6 +114,11 @@ RULES = {
     ),
     "tokens, one request held": (Engine(kind="tokens", slot=True), TEXT, {"kind": "tokens", "minimum": 0, "primes": 1}),
     "tokens from 333 on": (Engine(kind="tokens", minimum=333), TEXT, {"kind": "tokens", "minimum": 333}),
+    "tokens from 333 on, one request held": (
+        Engine(kind="tokens", minimum=333, slot=True),
+        TEXT,
+        {"kind": "tokens", "minimum": 333},
+    ),
     "blocks, repeats served whole": (
         Engine(unit=256, whole=True),
         CHAT,
@@ -139,6 +144,7 @@ def test_a_cache_that_is_emptied_in_the_middle_misleads_nobody(empty: Project, k
     report = probe(empty, Engine(kind=kind, unit=128, evicts=when)).json
     assert (report["kind"], report["unit"], report["minimum"]) in (("blocks", 128, 0), ("unknown", None, None))
     assert report["primes"] == (1 if kind == "blocks" else 2)
+    assert report["notes"] == []
 
 
 def test_a_cache_that_is_warm_already_does_not_help(empty: Project) -> None:
@@ -151,6 +157,7 @@ def test_a_cache_that_is_warm_already_does_not_help(empty: Project) -> None:
     ("engine", "reason"),
     [
         (Engine(kind="none"), "nothing was ever served"),
+        (Engine(kind="none", front=12), "nothing was ever served"),
         (Engine(kind="unreported"), "does not report tokens that come from a cache"),
         (Engine(kind="repeats"), "only a request that is repeated word for word is served"),
         (Engine(usage={}), "does not report the tokens of a prompt"),
@@ -159,7 +166,17 @@ def test_a_cache_that_is_warm_already_does_not_help(empty: Project) -> None:
         (Engine(usage={"usage": {"prompt_tokens": 7}}), "lengths cannot be stepped by tokens"),
         (Engine(minimum=9000), "nothing was ever served"),
     ],
-    ids=["none", "unreported", "repeats", "no usage", "null", "text", "always the same", "a higher minimum"],
+    ids=[
+        "none",
+        "what stands in front only",
+        "unreported",
+        "repeats",
+        "no usage",
+        "null",
+        "text",
+        "always the same",
+        "a higher minimum",
+    ],
 )
 def test_what_cannot_be_known_is_unknown_with_its_reason(empty: Project, engine: Engine, reason: str) -> None:
     ran = probe(empty, engine)
@@ -277,6 +294,12 @@ def test_a_known_model_is_extended_and_its_measured_target_again(empty: Project)
     assert 'extends = "deepseek-v4"' in again
 
 
+def test_a_measured_target_does_not_extend_itself(empty: Project) -> None:
+    empty.write({"cacheunit.toml": probe(empty, Engine(unit=64)).json["target"]})
+    again = probe(empty, Engine(unit=32)).json["target"]
+    assert ("extends" in again, "unit = 32" in again) == (False, True)
+
+
 GAUGES = """# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig
 vllm:cache_config_info{{block_size="{unit}",enable_prefix_caching="True",prefix_match_unit="None"}} 1.0
 vllm:prefix_cache_hits_total{{engine="0",model_name="mock"}} 1e+09
@@ -348,5 +371,6 @@ def test_numbers_that_contradict_one_another_are_no_rule(noise: int, at: int) ->
     lengths = [32 * count - 10 - step for count in range(1, 20) for step in (0, 1)]
     hits = {length: served(length, 32, 10, 0, 0) for length in lengths}
     assert isinstance(fit_grid(hits), Grid)
+    assert not isinstance(fit_grid({**hits, 1000: 0}), Grid)
     length = sorted(hits)[at]
     assert not isinstance(fit_grid({**hits, length: hits[length] + noise}), Grid)
