@@ -41,7 +41,6 @@ class Survey:
         self.exact = False
         self.sightings: dict[int, Sighting] = {}
         self._asks = reach.primes
-        self._confirms = True
         self._family = _OWN_FAMILIES
 
     def fitted(self) -> Grid | str:
@@ -77,7 +76,7 @@ class Survey:
         self.reach = replace(self.reach, prefix=prefix)
 
     def _search(self) -> None:
-        highest = self._first()
+        highest = self._first() or self._first()  # a kind is decided here: not by chance
         if highest is None:
             self.exact = True
             self._exact_minimum()
@@ -85,9 +84,10 @@ class Survey:
             edge = self._edge(highest)
             if edge is not None:
                 self._minimum(edge)
+                self._asked_again()
         else:
-            self._asks = max(self._asks, 2)  # a server of one slot holds the last request only
             self._minimum(highest)
+            self._asked_again()
 
     def _first(self) -> Sighting | None:
         """The long prefix, parted inside; and how many requests a length takes. None where that is never served."""
@@ -159,6 +159,14 @@ class Survey:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self._serves(middle, rule) else (middle, high)
+
+    def _asked_again(self) -> None:
+        """The length below a minimum once more: a server that forgets now and then would seem to have one."""
+        rule = self.fitted()
+        if isinstance(rule, Grid) and rule.minimum:
+            below = rule.minimum - rule.ahead - 1
+            del self.sightings[below]
+            self._serves(below, rule)
 
     def _serves(self, length: int, rule: Grid) -> bool:
         return self._settled(length, rule.hit(length)).hit > 0

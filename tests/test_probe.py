@@ -17,6 +17,8 @@ from cacheunit_build.gauge import Gauges, read_gauges
 from cacheunit_build.targets import all_targets
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from conftest import Project, Ran
 
 MOST = 40
@@ -145,6 +147,26 @@ def test_a_cache_that_is_emptied_in_the_middle_misleads_nobody(empty: Project, k
     assert (report["kind"], report["unit"], report["minimum"]) in (("blocks", 128, 0), ("unknown", None, None))
     assert report["primes"] == (1 if kind == "blocks" else 2)
     assert report["notes"] == []
+
+
+class Forgetful(Engine):
+    """A server of which every `nth` answer comes from a machine that holds nothing."""
+
+    nth = 5
+
+    def hit(self, ids: Sequence[int], body: dict[str, Any]) -> int:
+        return 0 if len(self.requests) % self.nth == 0 else super().hit(ids, body)
+
+
+@pytest.mark.parametrize("nth", [5, 6, 7, 9])
+@pytest.mark.parametrize("kind", ["blocks", "persisted", "tokens"])
+def test_a_server_that_forgets_now_and_then_is_never_given_another_rule(empty: Project, kind: Any, nth: int) -> None:  # noqa: ANN401
+    engine = Forgetful(kind=kind, unit=128, minimum=1024)
+    engine.nth = nth
+    report = probe(empty, engine).json
+    found = ("tokens", None) if kind == "tokens" else ("blocks", 128)
+    assert (report["kind"], report["unit"]) in (found, ("unknown", None))
+    assert report["minimum"] in (1024, None)
 
 
 def test_a_cache_that_is_warm_already_does_not_help(empty: Project) -> None:
