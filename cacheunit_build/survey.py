@@ -84,9 +84,9 @@ class Survey:
             edge = self._edge(highest)
             if edge is not None:
                 self._minimum(edge)
-                self._asked_again()
         else:
             self._minimum(highest)
+        if not self.exact:
             self._asked_again()
 
     def _first(self) -> Sighting | None:
@@ -166,7 +166,9 @@ class Survey:
         if isinstance(rule, Grid) and rule.minimum:
             below = rule.minimum - rule.ahead - 1
             del self.sightings[below]
+            self._asks += 2
             self._serves(below, rule)
+            self._asks -= 2
 
     def _serves(self, length: int, rule: Grid) -> bool:
         return self._settled(length, rule.hit(length)).hit > 0
