@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cacheunit_build.errors import CacheunitError
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -135,8 +137,20 @@ class Memory(Protocol):
         """Remembers `record`, made with vocabularies from these files, and what was seen of the project's files."""
 
 
+class BoundsError(CacheunitError):
+    """No more may be sent to an endpoint."""
+
+
+class RefusedError(CacheunitError):
+    """An endpoint works, and does not take this request."""
+
+
 class Server(Protocol):
     """A live endpoint, asked within its bounds."""
+
+    @property
+    def sent(self) -> int:
+        """The requests that were sent, those that were tried again too."""
 
     def ask(self, form: RequestFormat, body: Mapping[str, Any]) -> Usage:
         """Sends one request that asks for as little output as may be; gives what it says of the cache."""

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tests_support import default_vocabulary
 
+from cacheunit_build.sequences import common_prefix
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 START, USER, ASSISTANT = "<｜begin▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
 
-Kind = Literal["blocks", "tokens", "breakpoints", "persisted", "none", "unreported"]
+Kind = Literal["blocks", "tokens", "breakpoints", "persisted", "none", "unreported", "repeats"]
 
 
 @dataclass
@@ -25,7 +27,10 @@ class Engine:
 
     `failures` are taken one a request before it answers: a status, "html" or "cut"; `retry_after` goes with them.
     `offset` are tokens that the server puts in front of all; `evicts` empties the cache before the request of that
-    number; `text` makes numbers of its usage text.
+    number; `text` makes numbers of its usage text. `lag` are seconds of its clock `now` until a write is readable;
+    `slot` makes it hold the last request only, `whole` serve a repeat to its end; `front` tokens are always served.
+    `usage` stands in for its answer; `gauges` is its `/metrics`; `refuses` are markers that it does not take, `longest`
+    the most tokens; with `stalls` it does not answer before that is set.
     """
 
     kind: Kind = "blocks"
@@ -38,10 +43,20 @@ class Engine:
     evicts: int | None = None
     text: bool = False
     delay: int = 0
+    lag: float = 0.0
+    now: float = 0.0
+    slot: bool = False
+    whole: bool = False
+    front: int = 0
+    usage: dict[str, Any] | None = None
+    gauges: str | None = None
+    refuses: tuple[str, ...] = ()
+    longest: int = 1 << 20
+    stalls: threading.Event | None = None
     models: tuple[str, ...] = ("mock",)
     requests: list[dict[str, Any]] = field(default_factory=list)
     held: list[tuple[int, ...]] = field(default_factory=list)
-    pending: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    pending: list[tuple[int, float, tuple[int, ...]]] = field(default_factory=list)
     url: str = ""
 
     def ids(self, body: dict[str, Any]) -> tuple[int, ...]:
@@ -66,33 +81,50 @@ class Engine:
             self.held.clear()
             self.pending.clear()
         ids = self.ids(body)
-        self.held += [entry for since, entry in self.pending if since + self.delay <= number]
-        self.pending = [(since, entry) for since, entry in self.pending if since + self.delay > number]
+        ready = [item for item in self.pending if item[0] + self.delay <= number and item[1] + self.lag <= self.now]
+        self.held += [entry for _, _, entry in ready]
+        self.pending = [item for item in self.pending if item not in ready]
         hit = self.hit(ids, body)
-        self.pending += [(number + 1, entry) for entry in self.entries(ids, body)]
-        hit = max(0, hit - self.offset)
-        total = len(ids) - self.offset
+        entries = self.entries(ids, body)
+        written = max((len(entry) for entry in entries if entry not in self.held), default=0) - self.offset
+        if self.slot:
+            self.held.clear()
+        self.pending += [(number + 1, self.now, entry) for entry in entries]
+        return {
+            "usage": self.reported(body, max(self.front, hit - self.offset), max(0, written), len(ids) - self.offset)
+        }
+
+    def reported(self, body: dict[str, Any], hit: int, written: int, total: int) -> object:
+        """Its usage, in the form of the request."""
+        if self.usage is not None:
+            return self.usage.get("usage")
         if self.kind == "unreported":
-            return {"usage": {"prompt_tokens": total, "prompt_tokens_details": None}}
-        if "system" in body or body.get("anthropic"):
-            return {
-                "usage": {"input_tokens": total - hit, "cache_read_input_tokens": hit, "cache_creation_input_tokens": 0}
-            }
+            return {"prompt_tokens": total, "prompt_tokens_details": None}
+        output = {"output_tokens": 500}  # it goes on, whatever it was asked for
+        if "system" in body:
+            written = written if self.kind == "breakpoints" else 0
+            split = {"input_tokens": total - hit - written, "cache_creation_input_tokens": written}
+            return {**split, "cache_read_input_tokens": hit, **output}
         numbers = str(hit) if self.text else hit
-        return {"usage": {"prompt_tokens": total, "prompt_tokens_details": {"cached_tokens": numbers}}}
+        counted = str(total) if self.text else total
+        if "input" in body:
+            return {"input_tokens": counted, "input_tokens_details": {"cached_tokens": numbers}, **output}
+        return {"prompt_tokens": counted, "prompt_tokens_details": {"cached_tokens": numbers}, "completion_tokens": 500}
 
     def hit(self, ids: Sequence[int], body: dict[str, Any]) -> int:
         """How many tokens the cache serves."""
         best = 0
         for held in self.held:
-            same = 0
-            while same < min(len(held), len(ids)) and held[same] == ids[same]:
-                same += 1
+            same = common_prefix(held, tuple(ids))
+            if self.whole and same == len(ids):
+                return same
             if self.kind == "blocks":
                 same = min(same, len(ids) - 1) // self.unit * self.unit
             elif self.kind == "tokens":
                 same = min(same, len(ids) - 1)
-            elif self.kind in ("breakpoints", "persisted"):
+            elif self.kind == "breakpoints":  # a block is known as a whole
+                same = len(held) if held == self.marked_part(body) else 0
+            elif self.kind in ("persisted", "repeats"):
                 same = len(held) if same == len(held) else 0
             best = max(best, same if same >= self.minimum else 0)
         if self.kind == "persisted":
@@ -104,27 +136,28 @@ class Engine:
     def entries(self, ids: tuple[int, ...], body: dict[str, Any]) -> list[tuple[int, ...]]:
         """What a request leaves in the cache."""
         if self.kind == "breakpoints":
-            marked = self.marked(body)
-            return [self.ids({**body, "messages": []})[:-1]] if marked and len(ids) >= self.minimum else []
+            entry = self.marked_part(body)
+            return [entry] if self.marked(body) and len(entry) >= self.minimum else []
         if self.kind != "persisted":
             return [ids]
-        known = [entry for _, entry in self.pending] + self.held
-        shared = []
-        for entry in known:
-            same = 0
-            while same < min(len(entry), len(ids)) and entry[same] == ids[same]:
-                same += 1
-            shared.append(ids[:same])
-        return [ids, *(entry for entry in shared if len(entry) > self.unit)]
+        known = [entry for _, _, entry in self.pending] + self.held
+        shared = [ids[: common_prefix(entry, ids)] for entry in known]
+        return list(dict.fromkeys([ids, *(entry for entry in shared if len(entry) >= self.unit)]))
+
+    def marked_part(self, body: dict[str, Any]) -> tuple[int, ...]:
+        """What stands in front of the user's words, where artifacts carry their marker."""
+        place = "input" if "input" in body else "messages"
+        return self.ids({**body, place: body[place][:-1]})[:-1]
 
     @staticmethod
     def marked(body: dict[str, Any]) -> bool:
         """Whether a request carries a cache marker."""
-        return '"cache_control"' in json.dumps(body)
+        return any(f'"{marker}": {{' in json.dumps(body) for marker in ("cache_control", "prompt_cache_breakpoint"))
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits for the client to acknowledge its head
     engine: Engine
 
     def log_message(self, *_: object) -> None:
@@ -132,12 +165,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The models."""
+        if self.path == "/metrics" and self.engine.gauges is not None:
+            self._send(200, self.engine.gauges.encode(), "text/plain")
+            return
         found = self.path == "/v1/models"
         self._reply(200 if found else 404, {"data": [{"id": name} for name in self.engine.models]} if found else {})
 
     def do_POST(self) -> None:
         """A request for tokens, or for the model."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.engine.stalls is not None:
+            self.engine.stalls.wait(10)
         key, given = self.engine.key, self.headers.get("Authorization")
         if self.path.endswith("/tokenize"):
             self._reply(200, {"tokens": default_vocabulary().encode(body.get("content", body.get("prompt", "")))})
@@ -147,6 +185,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(self.engine.failures.pop(0))
         elif body.get("model") not in self.engine.models:
             self._reply(404, {"error": {"message": "the model does not exist"}})
+        elif any(f'"{marker}"' in json.dumps(body) for marker in self.engine.refuses):
+            self._reply(400, {"error": {"message": "unknown field"}})
+        elif len(self.engine.ids(body)) > self.engine.longest:
+            self._reply(400, {"error": {"message": "too long"}})
         else:
             self._reply(200, self.engine.answer(body))
 
@@ -181,6 +223,8 @@ def serving(engine: Engine) -> Iterator[Engine]:
     try:
         yield engine
     finally:
+        if engine.stalls is not None:
+            engine.stalls.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -12,6 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "cacheunit_build"
 
 GROUND = {"errors", "fingerprint", "paths", "document", "yaml12", "source", "schema", "sequences", "usage"}
+GROUND |= {"gauge"}
 VALUES = {"model", "target", "origin", "finding", "codes"}
 STAGES = {
     "manifest",
@@ -27,10 +28,11 @@ STAGES = {
     "plan",
     "lock",
 }
-STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging", "lint"}
+STAGES |= {"targets", "scaffold", "impact", "locate", "family", "merging", "lint", "fit"}
 STORY = {"ports", "artifact", "prefix", "compiler", "trace", "result", "quick", "since", "build", "explain", "measure"}
 STORY |= {"version", "contrast", "diff", "kin", "verify"}
 STORY |= {"linting", "inspection", "readings", "places"}
+STORY |= {"specimen", "trial", "reach", "survey", "probe"}
 EDGES = {"edges"}
 DOORS = {"report", "commands", "cli", "entry", "__main__", "runtime"}
 MAY_IMPORT = {

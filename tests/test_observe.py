@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry import trace
 
 from cacheunit_build import load
 from cacheunit_build.usage import Usage, read_usage
@@ -101,6 +104,34 @@ def locked(project: Project) -> Project:
     )
     project.built()
     return project
+
+
+def test_the_example_for_opentelemetry_records_on_the_current_span(locked: Project) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "live.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    example: dict[str, Any] = {}
+    exec(code, example)  # noqa: S102 - what the page shows is what runs
+    prefix = load("a", target="deepseek-v4", root=locked.root)
+    span = _Span(trace.INVALID_SPAN_CONTEXT)
+    with trace.use_span(span):
+        example["record"](prefix, {"prompt_tokens_details": {"cached_tokens": 128}})
+    assert (span.said["gen_ai.usage.cache_read.input_tokens"], span.said["cacheunit.verdict"]) == (128, "partial")
+    silent = _Span(trace.INVALID_SPAN_CONTEXT)
+    with trace.use_span(silent):
+        example["record"](prefix, None)
+    assert "gen_ai.usage.cache_read.input_tokens" not in silent.said
+    assert silent.said["cacheunit.verdict"] == "unknown"
+
+
+class _Span(trace.NonRecordingSpan):
+    """Keeps what is set on it."""
+
+    def __init__(self, context: trace.SpanContext) -> None:
+        super().__init__(context)
+        self.said: dict[str, Any] = {}
+
+    def set_attribute(self, key: str, value: Any) -> None:  # noqa: ANN401 - whatever a span takes
+        self.said[key] = value
 
 
 VERDICTS = [(256, "warm"), (300, "warm"), (255, "partial"), (128, "partial"), (0, "cold"), (None, "unknown")]

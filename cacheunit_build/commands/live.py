@@ -1,8 +1,10 @@
-"""`verify`: what a live endpoint reports, held against what was predicted."""
+"""Commands for a live endpoint: `verify` holds what it reports against the prediction, `probe` measures its rule."""
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import secrets
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +24,8 @@ from cacheunit_build.ports import Selection
 
 if TYPE_CHECKING:
     from cacheunit_build.edges.endpoint import Endpoint
+    from cacheunit_build.report.probe import Most
+    from cacheunit_build.target import RequestFormat, Target
     from cacheunit_build.verify import Verified
 
 key_option = click.option("--key-env", metavar="NAME", help="Variable that holds the key. Default: CACHEUNIT_API_KEY.")
@@ -96,10 +100,94 @@ def verify(
     return OK if story.agreed(results) else NO
 
 
+@click.command()
+@click.argument("url")
+@click.option("--model", metavar="M", required=True, help="The model to ask.")
+@click.option(
+    "--request",
+    "request_form",
+    type=click.Choice(("openai-chat", "openai-responses", "anthropic-messages", "text")),
+    default="openai-chat",
+    show_default=True,
+    help="The format of requests.",
+)
+@key_option
+@click.option(
+    "--max-requests", type=click.IntRange(min=1), default=80, show_default=True, help="Send no more; retries count."
+)
+@click.option(
+    "--max-tokens", type=click.IntRange(min=1), default=300_000, show_default=True, help="Send no more input, in all."
+)
+@timeout_option
+@click.option(
+    "--wait", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Seconds, where a hit may come late."
+)
+@click.option("--dry-run", is_flag=True, help="Send nothing; say what would be sent at most, and what it would cost.")
+@format_option
+@with_session
+def probe(
+    session: Session,
+    url: str,
+    model: str,
+    request_form: RequestFormat,
+    key_env: str | None,
+    form: str,
+    *,
+    max_requests: int,
+    max_tokens: int,
+    timeout: float,
+    wait: float,
+    dry_run: bool,
+) -> int:
+    """Measure the cache rule of a live endpoint with few requests that mean nothing; needs no project."""
+    from cacheunit_build import probe as story
+    from cacheunit_build.report import probe as report
+    from cacheunit_build.trial import Subject
+
+    with endpoint(url, key_env, max_requests, timeout) as server:
+        known = _known_target(session, model)
+        if dry_run:
+            most = _most(server, known, request_form, max_requests, max_tokens)
+            put_json(report.dry_data(most)) if form == "json" else put(report.dry_text(most, _EXAMPLE))
+            return OK
+        nonce = secrets.token_hex(8)
+        subject = Subject(model=model, form=request_form, nonce=nonce, tokens=max_tokens, wait=wait)
+        probed = story.probe(server, subject)
+        day = dt.datetime.now(dt.UTC).date().isoformat()
+        place = report.Place(host=server.host, model=model, form=request_form, day=day, known=known)
+    if form == "json":
+        put_json(report.probed_data(probed, place))
+    else:
+        put(report.probed_text(probed, place))
+    return NO if probed.kind == "unknown" else OK
+
+
+_EXAMPLE = "words drawn at random, one word of filler over and over, an odd word at the end; nothing of a project"
+
+
+def _known_target(session: Session, model: str) -> Target | None:
+    """The target that has this model: one of the package, or of the project around, if there is one."""
+    from cacheunit_build.config import parse_config
+    from cacheunit_build.targets import all_targets, find_target
+
+    files = session.files()
+    config = parse_config(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+    return find_target(model, all_targets(config))
+
+
+def _most(server: Endpoint, known: Target | None, form: RequestFormat, requests: int, tokens: int) -> Most:
+    """What is sent at most, at the prices of the known target."""
+    from cacheunit_build.report.probe import Most
+
+    write = 1.0 if known is None or known.cache.write is None else max(1.0, known.cache.write)
+    price = None if known is None else known.price
+    return Most(requests=requests, tokens=tokens, output=server.output(form), write=write, price=price)
+
+
 def _tell(session: Session, result: Verified) -> None:
     if session.verbose:
         observed = "nothing reported" if result.observed is None else f"{result.observed:,} tokens from the cache"
         session.say(f"{result.prefix} for {result.target}, request {result.continuation + 1}: {observed}")
 
 
-COMMANDS = (verify,)
+COMMANDS = (probe, verify)

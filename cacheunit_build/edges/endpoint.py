@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
-from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.errors import CacheunitError, Fault, fail
+from cacheunit_build.ports import BoundsError, RefusedError
 from cacheunit_build.usage import Usage, read_usage
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ _LONGEST_WAIT = 60.0
 _MOST_SHOWN = 300
 _BUSY = (429, 529)
 _NO_ENTRY = (401, 403)
+_NOT_SO = (400, 413, 422)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +65,12 @@ class Endpoint:
     """
 
     def __init__(self, url: str, bounds: Bounds, *, key: str | None = None) -> None:
-        scheme, separator, rest = url.partition("://")
-        if scheme not in ("http", "https") or not separator or not rest.strip("/"):
+        scheme, _, rest = url.partition("://")
+        if scheme not in ("http", "https") or not _is_host(url):
             raise fail(f'"{url}" is no URL of an API', hint="write it whole, such as http://127.0.0.1:8000/v1")
+        if "@" in rest.partition("/")[0] or "?" in rest:
+            hint = f"a key belongs into {KEY_VARIABLE}, or the variable that --key-env names"
+            raise fail("a URL with a password or a query is not taken: it would be printed", hint=hint)
         base = url.rstrip("/")
         self._base = base if "/" in rest.rstrip("/") else f"{base}/v1"
         self._bounds = bounds
@@ -91,6 +98,16 @@ class Endpoint:
             reply = self._post(_PATHS[form], {**limits, **body}, form)
         return read_usage(reply)
 
+    @property
+    def host(self) -> str:
+        """Where it is, by name."""
+        return self._base.partition("://")[2].partition("/")[0]
+
+    @staticmethod
+    def output(form: RequestFormat) -> int:
+        """The tokens of output that a request asks for."""
+        return next(iter(_LIMITS[form].values()))
+
     def models(self) -> list[str]:
         """The models that it serves, in its order; none where it does not tell."""
         try:
@@ -116,6 +133,8 @@ class Endpoint:
 
     def metrics(self) -> str | None:
         """The text of `/metrics`, None where there is none."""
+        if self.sent >= self._bounds.requests:
+            return None
         self.sent += 1
         try:
             answer = self._client.get(f"{self._base.removesuffix('/v1')}/metrics")
@@ -137,7 +156,8 @@ class Endpoint:
         fault: CacheunitError | None = None
         for attempt in range(tries):
             if self.sent >= self._bounds.requests:
-                raise fail(f"more than {self._bounds.requests} requests are needed", hint="--max-requests allows more")
+                message = f"more than {self._bounds.requests} requests are needed"
+                raise BoundsError(Fault(message=message, hint="--max-requests allows more"))
             self.sent += 1
             try:
                 return self._answer(method, url, body, form)
@@ -180,7 +200,9 @@ class Endpoint:
         if status in _NO_ENTRY:
             hint = f"the key is read from {KEY_VARIABLE}, or from the variable that --key-env names"
             raise fail(f"{url} answers {status}: {said}", hint=hint)
-        raise fail(f"{url} answers {status}: {said}", hint="--model names another model" if "model" in said else None)
+        other = "--model names another model" if "model" in said else None
+        kind = RefusedError if status in _NOT_SO else CacheunitError
+        raise kind(Fault(message=f"{url} answers {status}: {said}", hint=other))
 
     def _headers(self, form: RequestFormat) -> dict[str, str]:
         if form == "anthropic-messages":
@@ -189,6 +211,15 @@ class Endpoint:
 
     def _masked(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text
+
+
+def _is_host(url: str) -> bool:
+    """Whether a URL names a host, and a port only if it is one."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
+    except ValueError:
+        return False
 
 
 def _pause(seconds: float) -> None:
