@@ -161,6 +161,9 @@ class Server(Protocol):
     def tokenize(self, model: str, text: str) -> Sequence[int] | None:
         """The ids that the server gives to a text; None where it does not offer that."""
 
+    def tokenize_chat(self, body: Mapping[str, Any]) -> Sequence[int] | None:
+        """The ids that the server reads for a chat request; None where it does not offer that."""
+
     def metrics(self) -> str | None:
         """What it tells of itself in the form of Prometheus, None where it does not."""
 

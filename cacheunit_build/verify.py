@@ -13,6 +13,7 @@ from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.impact import reusable
 from cacheunit_build.model import Artifact, artifact_paths
 from cacheunit_build.ports import LOCK
+from cacheunit_build.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -160,9 +161,11 @@ class _Trial:
         )
 
     def _ask(self, index: int) -> Usage:
+        return self._server.ask(self._ready.target.request, self._body(index))
+
+    def _body(self, index: int) -> dict[str, Any]:
         words = CONTINUATIONS[index % len(CONTINUATIONS)]
-        body = {**request_body(self._artifact.request, self._ready.target.request, words), "model": self._model}
-        return self._server.ask(self._ready.target.request, body)
+        return {**request_body(self._artifact.request, self._ready.target.request, words), "model": self._model}
 
     def _judged(self, usage: Usage) -> tuple[Result, str | None]:
         if usage.hit is None:
@@ -194,12 +197,19 @@ class _Trial:
         return "the chat template differs, or the endpoint counts tokens of its own"
 
     def _other_tokens(self) -> str | None:
-        """The server's own tokens of the stem, where it offers them, against ours."""
-        ours = list(self._ready.tokenizer.encode(self._artifact.stem))
-        theirs = None if self._artifact.margin else self._server.tokenize(self._model, self._artifact.stem)
-        if theirs is None or list(theirs) == ours or list(theirs)[1:] == ours:
+        """What the server's own tokens say, where it offers them: of the stem, and of a whole request."""
+        if self._artifact.margin:
             return None
-        return f"the tokenizer differs: the server has {len(theirs):,} tokens where the target has {len(ours):,}"
+        ours = list(self._ready.tokenizer.encode(self._artifact.stem))
+        theirs = self._server.tokenize(self._model, self._artifact.stem)
+        if theirs is not None and ours not in (list(theirs), list(theirs)[1:]):
+            return f"the tokenizer differs: the server has {len(theirs):,} tokens where the target has {len(ours):,}"
+        whole = self._server.tokenize_chat(self._body(0)) if self._ready.target.request == "openai-chat" else None
+        static = ours[: self._artifact.entry.tokens]
+        same = len(static) if whole is None else common_prefix(static, list(whole))
+        if same == len(static):
+            return None
+        return f"the chat template is not the target's frame: from token {same:,} on, the server reads another text"
 
 
 def request_body(fragment: bytes, form: RequestFormat, words: str) -> dict[str, Any]:

@@ -178,7 +178,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.engine.stalls.wait(10)
         key, given = self.engine.key, self.headers.get("Authorization")
         if self.path.endswith("/tokenize"):
-            self._reply(200, {"tokens": default_vocabulary().encode(body.get("content", body.get("prompt", "")))})
+            text = body.get("content", body.get("prompt", ""))
+            tokens = self.engine.ids(body) if "messages" in body else default_vocabulary().encode(text)
+            self._reply(200, {"tokens": list(tokens)})
         elif key is not None and given != f"Bearer {key}":
             self._reply(401, {"error": {"message": f"wrong key {given}"}})
         elif self.engine.failures:

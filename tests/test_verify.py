@@ -78,6 +78,22 @@ def test_another_unit_is_a_difference_with_its_cause(built: Project) -> None:
     assert (none["observed"], none["cause"].startswith("cold:")) == (0, True)
 
 
+def test_another_chat_template_is_found_by_the_tokens_that_the_server_reads(built: Project) -> None:
+    built.write(
+        {
+            "cacheunit.toml": '[target.other]\nextends = "deepseek-v4"\n[target.other.frame]\n'
+            f'before = "<｜begin▁of▁sentence｜>{"Reason well. " * 60}"\nafter = "<｜User｜>"\n',
+            "prefixes/a.yaml": "targets: [other]\nsystem: a.j2\n",
+        }
+    )
+    built.built()
+    (found,) = compared(verify(built, Engine(), "a"))
+    assert found["verdict"] == "differs"
+    assert found["cause"] == (
+        "the chat template is not the target's frame: from token 1 on, the server reads another text"
+    )
+
+
 def test_a_server_that_does_not_report_is_unknown_and_no_failure(built: Project) -> None:
     ran = verify(built, Engine(kind="unreported"), "a")
     assert ran.code == 0

@@ -119,17 +119,30 @@ class Endpoint:
 
     def tokenize(self, model: str, text: str) -> Sequence[int] | None:
         """The ids that the server gives to a text, control tokens read as such; None where it does not offer that."""
-        root = self._base.removesuffix("/v1")
         plain = {"add_special": False, "parse_special": True, "add_special_tokens": False}
-        for body in ({"model": model, "prompt": text, **plain}, {"content": text, **plain}):
-            try:
-                reply = self._send("POST", f"{root}/tokenize", body, "openai-chat", tries=1)
-            except CacheunitError:
-                continue
-            tokens = reply.get("tokens") if isinstance(reply, dict) else None
-            if isinstance(tokens, list) and tokens and all(isinstance(item, int) for item in tokens):
-                return tokens
-        return None
+        return self._tokens({"model": model, "prompt": text, **plain}) or self._tokens({"content": text, **plain})
+
+    def tokenize_chat(self, body: Mapping[str, Any]) -> Sequence[int] | None:
+        """The ids that the server reads for a chat request, by its own template; None where it does not offer that."""
+        tokens = self._tokens({**body, "add_generation_prompt": True})  # vLLM
+        if tokens is not None:
+            return tokens
+        reply = self._offered("apply-template", body)  # llama.cpp
+        text = reply.get("prompt") if isinstance(reply, dict) else None
+        return self.tokenize(str(body.get("model")), text) if isinstance(text, str) else None
+
+    def _tokens(self, body: Mapping[str, Any]) -> Sequence[int] | None:
+        reply = self._offered("tokenize", body)
+        tokens = reply.get("tokens") if isinstance(reply, dict) else None
+        whole = isinstance(tokens, list) and tokens and all(isinstance(item, int) for item in tokens)
+        return tokens if whole else None
+
+    def _offered(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """The answer of a route that need not be there; None where it is not."""
+        try:
+            return self._send("POST", f"{self._base.removesuffix('/v1')}/{path}", body, "openai-chat", tries=1)
+        except CacheunitError:
+            return None
 
     def metrics(self) -> str | None:
         """The text of `/metrics`, None where there is none."""
