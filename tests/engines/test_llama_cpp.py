@@ -47,7 +47,7 @@ CHAT = (
     "<｜begin▁of▁sentence｜>"
     "{% for tool in tools or [] %}{{ tool.function.name }}: {{ tool.function.description }}\n{% endfor %}"
     "{% for message in messages %}"
-    "{% if message.role == 'user' %}{% if soft %}\n### User:\n{% else %}<｜User｜>{% endif %}"
+    "{% if message.role == 'user' %}{{ '\\n### User:\\n' if soft else '<｜User｜>' }}"
     "{% elif message.role == 'assistant' %}<｜Assistant｜>{% endif %}{{ message.content }}"
     "{% endfor %}{% if add_generation_prompt %}<｜Assistant｜>{% endif %}"
 )
