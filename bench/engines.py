@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import review
 from changes import try_changes
-from corpus import START, USER, read_prompts
+from corpus import START, USER, normal, read_prompts
 from servers import Blocks, block_manager, encode, llama_cpp, vllm
 
 from cacheunit_build import load
@@ -53,6 +53,8 @@ CHAT = (
     "{% if message.role == 'user' %}{{ '" + SOFT.replace("\n", "\\n") + "' if soft else '" + USER + "' }}{% endif %}"
     "{{ message.content }}{% endfor %}"
 )
+LONGEST = 16_000
+"""Tokens of a prompt: beyond, a processor takes minutes for the first request."""
 CHANGED = {1: ("exact",), 128: ("deepseek-v4", "chat")}
 """The targets of review.py whose changes are sent to an engine with that unit."""
 PADDING = {"plain": "'off'", "padded": "always"}
@@ -157,6 +159,16 @@ class Tally:
 # Building
 
 
+def take(folder: Path, most: int | None) -> dict[str, bytes]:
+    """The prompts that fit; says of the others that they are left out."""
+    found = read_prompts(folder)
+    lengths = {name: len(encode(normal(data))) for name, data in found.items()}
+    long = [name for name in found if lengths[name] > LONGEST]
+    for name in long:
+        print(f"Left out, longer than {LONGEST:,} tokens: {name}, {lengths[name]:,}\n")
+    return {name: found[name] for name in [name for name in found if name not in long][:most]}
+
+
 def make_project(root: Path, sources: Mapping[str, bytes]) -> Project:
     """A project in which each prompt is data, once padded and once not, built by the installed program."""
     targets = [(form, unit) for form in FORMS for unit in (SERVED if form.chat else MANAGED)]
@@ -249,7 +261,7 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=10, metavar="N", help="prompts to change (10)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the same numbers there")
     arguments = parser.parse_args()
-    sources = dict(list(read_prompts(arguments.corpus / "prompts").items())[: arguments.most])
+    sources = take(arguments.corpus / "prompts", arguments.most)
     if not sources:
         print(f"error: no prompts/*.md in {arguments.corpus}", file=sys.stderr)
         return 2

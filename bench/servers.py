@@ -119,9 +119,13 @@ def encode(text: str) -> list[int]:
     return list(reference().encode(text, add_special_tokens=False).ids)
 
 
+OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+"""Asks without the proxy that may be set."""
+
+
 def get(url: str) -> str:
     """The body of a page."""
-    with urllib.request.urlopen(url, timeout=SECONDS) as answer:  # noqa: S310 - it is ours
+    with OPEN(url, timeout=SECONDS) as answer:
         return str(answer.read().decode())
 
 
@@ -130,7 +134,7 @@ def post(url: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
     data = json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 - it is ours
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - the same
+        with OPEN(request, timeout=SECONDS) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         sys.exit(f"{url}: {error.code}: {error.read().decode()[:2000]}")

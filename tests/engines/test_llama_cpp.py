@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import urllib.request
 from importlib.util import find_spec
@@ -89,11 +90,12 @@ class Engine:
 
     def __init__(self, address: str) -> None:
         self._address = address
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # whatever proxy is set
 
     def post(self, path: str, **body: Any) -> Any:  # noqa: ANN401 - JSON
         data = json.dumps(body).encode()
         request = urllib.request.Request(self._address + path, data, {"Content-Type": "application/json"})  # noqa: S310 - it is ours
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - the same
+        with self._open(request, timeout=SECONDS) as answer:
             return json.load(answer)
 
     def tokens(self, text: str) -> list[int]:
@@ -114,35 +116,31 @@ class Engine:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine() -> Iterator[Engine]:
     """A server on a port of its own. It ends when its standard input does, and so with this process in any case."""
-    folder = tmp_path_factory.mktemp("llama.cpp")
-    (folder / "chat.jinja").write_text(CHAT, encoding="utf-8")
-    program = [sys.executable, str(Path(__file__).with_name("llama_server.py")), str(vocabulary_file()), str(folder)]
-    talk = folder / "stderr.txt"
-    with (
-        talk.open("wb") as errors,
-        subprocess.Popen(
-            [*program, "--chat-template", str(folder / "chat.jinja")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        hung = threading.Timer(SECONDS, process.kill)
-        hung.start()
-        address = process.stdout.readline().strip()
+    with tempfile.TemporaryDirectory() as name:  # of its own, since pytest would keep the model
+        folder = Path(name)
+        (folder / "chat.jinja").write_text(CHAT, encoding="utf-8")
+        program = [sys.executable, str(Path(__file__).with_name("llama_server.py")), str(vocabulary_file()), name]
+        talk = folder / "stderr.txt"
+        with talk.open("wb") as errors:
+            process = subprocess.Popen(
+                [*program, "--chat-template", str(folder / "chat.jinja")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        with process:  # closes its standard input, and waits
+            hung = threading.Timer(SECONDS, process.kill)
+            hung.start()
+            address = process.stdout.readline().strip() if process.stdout is not None else ""
+            hung.cancel()
+            assert address, talk.read_text("utf-8", "replace")
+            yield Engine(address)
+            hung = threading.Timer(SECONDS, process.kill)
+            hung.start()
         hung.cancel()
-        assert address, talk.read_text("utf-8", "replace")
-        yield Engine(address)
-        process.stdin.close()
-        try:
-            process.wait(timeout=SECONDS)
-        finally:
-            process.kill()
 
 
 def framed(text: str) -> str:
