@@ -28,7 +28,7 @@ from corpus import START, USER, normal, read_prompts
 from tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SETTINGS = """
 [target.exact]
@@ -378,13 +378,27 @@ def first_tool(path: Path) -> Any:  # noqa: ANN401 - a tool
 
 
 def history(root: Path, prompts: list[Prompt]) -> tuple[list[tuple[str, int, int]], list[str]]:
-    """Commits one kind of edit after the other, verifying each."""
+    """Verifies the report of each kind of edit."""
+    checker, rows = Checker(root), []
+    before: Any = {}
+    for edit, report in versions(root, prompts):
+        after = checker.artifacts()
+        if report is not None:
+            rows.append((edit, *checker.verify(edit, report, (before, after), prompts)))
+        before = after
+    return rows, checker.faults
+
+
+def versions(
+    root: Path, prompts: list[Prompt], settings: str = SETTINGS
+) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Builds and commits one kind of edit after the other: its name, and what `diff` says of it, None of the first."""
     cacheunit = str(Path(sysconfig.get_path("scripts")) / "cacheunit")
     who = {f"GIT_{part}_{what}": "bench@example.com" for part in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     os.environ.update(who)
     (root / "tools").mkdir()
     (root / "templates").mkdir()
-    (root / "cacheunit.toml").write_text(SETTINGS, encoding="utf-8")
+    (root / "cacheunit.toml").write_text(settings, encoding="utf-8")
     (root / "chat.jinja").write_text(CHAT, encoding="utf-8")
     (root / "templates/shared.md.j2").write_text("Shared by all.\n", encoding="utf-8")
     extra = {"name": "extra", "description": "One more.", "parameters": {"type": "object", "properties": {}}}
@@ -392,8 +406,6 @@ def history(root: Path, prompts: list[Prompt]) -> tuple[list[tuple[str, int, int
     (root / ".gitignore").write_text("build/\n", encoding="utf-8")
     write(root, prompts)
     run(root, "git", "init", "-q")
-    checker, rows = Checker(root), []
-    before = None
     steps: dict[str, Callable[[Prompt], None]] = {"": lambda _: None, **EDITS}
     for edit, apply in steps.items():
         for prompt in prompts:
@@ -403,12 +415,8 @@ def history(root: Path, prompts: list[Prompt]) -> tuple[list[tuple[str, int, int
         run(root, cacheunit, "-q", "build")
         run(root, "git", "add", "-A")
         run(root, "git", "commit", "-qm", edit or "first")
-        after = checker.artifacts()
-        if before is not None:
-            report = json.loads(run(root, cacheunit, "diff", "--against", "HEAD~1", "--format", "json"))
-            rows.append((edit, *checker.verify(edit, report, (before, after), prompts)))
-        before = after
-    return rows, checker.faults
+        diff = (cacheunit, "diff", "--against", "HEAD~1", "--format", "json")
+        yield edit, json.loads(run(root, *diff)) if edit else None
 
 
 if __name__ == "__main__":
