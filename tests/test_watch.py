@@ -1137,3 +1137,12 @@ def test_the_command_builds_at_each_save_and_ends_at_once_when_interrupted(shop:
         guard.cancel()
         process.kill()
         process.communicate()
+
+
+def test_a_link_that_is_gone_while_it_is_looked_at_ends_no_watch(shop: Project) -> None:
+    """Editors move a link away for a moment: what was a link a moment ago need not be one now."""
+    link = shop.path("templates/link.md")
+    link.symlink_to("nowhere.md")
+    assert watch_edge._link_folders(link) == {link.parent.resolve()}  # noqa: SLF001 - the moment cannot be hit from outside
+    link.unlink()
+    assert watch_edge._link_folders(link) == set()  # noqa: SLF001 - as above

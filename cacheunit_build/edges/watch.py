@@ -257,9 +257,10 @@ def _link_folders(path: Path) -> set[Path]:
     """The folders of every link that a file is reached by, and of the file in the end."""
     found: set[Path] = set()
     for _ in range(_MOST_LINKS):
-        if not path.is_symlink():
+        try:
+            path = path.parent / path.readlink()
+        except OSError:  # no link, or none any more: an editor may be moving it at this moment
             break
-        path = path.parent / path.readlink()
         found.add(path.parent.resolve())
     return found
 
