@@ -356,7 +356,8 @@ class Sequences(RuleBasedStateMachine):
         if seal is not None and (text := seal.checked()) is not None:
             type(self).sealed += 1
             assert cold_check.code == 0
-            assert text == f"ok: {cold_check.json['verified']} artifacts as locked"
+            count = cold_check.json["verified"]
+            assert text == f"ok: {count} artifact{'' if count == 1 else 's'} as locked"
         checked = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
         assert (checked.code, checked.errors) == (cold_check.code, cold_check.errors)
         assert without_reasons(checked.json) == without_reasons(cold_check.json)
