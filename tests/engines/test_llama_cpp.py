@@ -47,7 +47,7 @@ ASKED = ("Where is the lock written?", "\n\nNext question", " . and", "価格は
 CHAT = (
     "<｜begin▁of▁sentence｜>"
     "{% for tool in tools or [] %}{{ tool.function.name }}: {{ tool.function.description }}\n{% endfor %}"
-    "{% for message in messages %}"
+    "{% for message in messages %}\n"
     "{% if message.role == 'user' %}{{ '\\n### User:\\n' if soft else '<｜User｜>' }}"
     "{% elif message.role == 'assistant' %}<｜Assistant｜>{% endif %}{{ message.content }}"
     "{% endfor %}{% if add_generation_prompt %}<｜Assistant｜>{% endif %}"
@@ -105,7 +105,7 @@ class Engine:
 
     def complete(self, prompt: str | list[int]) -> tuple[int, int]:
         """Sends a prompt as it is; its tokens, and how many of them were in the cache."""
-        timings = self.post("/completion", prompt=prompt, n_predict=1, cache_prompt=True)["timings"]
+        timings = self.post("/completion", prompt=prompt, n_predict=1)["timings"]
         return timings["cache_n"] + timings["prompt_n"], timings["cache_n"]
 
     def chat(self, request: dict[str, Any], *, soft: bool = False) -> int:
