@@ -82,8 +82,15 @@ def diff(
         differences=differences,
         sources=pairs.sources(differences),
         faults=then.faults,
-        notes=(*against.notes, *then.notes),
+        notes=(*against.notes, *then.notes, *_stand_in(then)),
     )
+
+
+def _stand_in(then: _Side) -> tuple[str, ...]:
+    """What is to be known where a lock stands in for sources."""
+    if not then.faults or not then.locked.entries:
+        return ()
+    return ("the lock there stands in for what does not compile: if it was stale, a change may not show",)
 
 
 def _unchanged(edges: Edges, past: Past) -> Callable[[str], Trace | None] | None:
@@ -243,5 +250,7 @@ def _of_lock_alone(difference: Difference, then: _Side) -> Difference:
     assert new is not None  # noqa: S101 - the same
     if difference.kind == "changed" and old.token_ids is not None and old.token_ids == new.token_ids:
         return replace(difference, warm=new.tokens, rewritten=0)
-    what = "the old sources do not compile under today's rules" if then.faults else "it is compared with a lock"
-    return replace(difference, why=f"{what}, which holds no text: the first change and the warm tokens are unknown")
+    what = "it is compared with a lock, which holds"
+    if then.faults:
+        what = "the old sources do not compile under today's rules, and their lock holds"
+    return replace(difference, why=f"{what} no text: the first change and the warm tokens are unknown")

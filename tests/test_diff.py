@@ -301,6 +301,7 @@ def test_old_sources_that_break_todays_rules_are_told_and_the_rest_goes_on(two: 
     assert found["a@locale=en"]["warm"] is not None
     assert (found["b"]["kind"], found["b"]["warm"]) == ("changed", None)
     assert "do not compile under today's rules" in found["b"]["unknown"]
+    assert "the lock there stands in" in ran.json["notes"][0]
     (copy / "cacheunit.lock").unlink()
     found = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert (found["b"]["kind"], found["b"]["warm"]) == ("unknown", None)
@@ -368,6 +369,7 @@ def test_revisions_that_do_not_exist_and_no_repository(repository: Project, tmp_
     assert 'did you mean "main"?' in ran.err
     assert repository.run("diff", "--against", r"C:\prompts\cacheunit.lock").code == 2
     assert repository.run("diff", "--against", "--output=x").code == 2
+    assert "--against is empty" in repository.run("diff", "--against", "").err
     away = tmp_path_factory.mktemp("away")
     shutil.copytree(repository.root, away / "project")
     outside = repository.cacheunit("-C", away / "project", "diff")
@@ -393,6 +395,13 @@ def test_a_shallow_clone_says_what_to_fetch(repository: Project, tmp_path: Path)
     assert ran.code == 2
     assert "this clone is shallow" in ran.err
     assert 'run "git fetch --unshallow origin"' in ran.err
+    before = repository.cacheunit("-C", shallow / "project", "diff", "--against", "HEAD~1")
+    assert 'run "git fetch --unshallow origin"' in before.err
+    git(top, "checkout", "-q", "topic")
+    alone = tmp_path / "alone"
+    git(tmp_path, "clone", "-q", "--depth=1", "--branch=topic", f"file://{top}", str(alone))
+    ran = repository.cacheunit("-C", alone / "project", "diff")
+    assert (ran.code, "shallow and knows of origin/topic only" in ran.err) == (2, True)
     named = repository.cacheunit("-C", shallow / "project", "diff", "--against", "main")
     assert 'run "git fetch --depth=1 origin main", then compare with FETCH_HEAD' in named.err
     git(shallow, "fetch", "-q", "--depth=1", "origin", "main")
@@ -498,3 +507,9 @@ def test_a_template_that_was_moved_and_edited_is_named_with_its_line(two: tuple[
     found = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert {item["first_change"]["source"]["path"] for item in found.values()} == {"texts/deep/macros.j2"}
     assert {item["first_change"]["source"]["line"] for item in found.values()} == {4}
+
+
+def test_without_a_main_branch_it_says_what_it_compares_with(repository: Project) -> None:
+    git(repository.root.parent, "branch", "-m", "trunk")
+    ran = repository.run("diff")
+    assert (ran.code, "no main branch is known" in ran.err) == (0, True)

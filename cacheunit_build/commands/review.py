@@ -101,6 +101,8 @@ def _against(session: Session, edges: Edges, given: str | None) -> Against:
     from cacheunit_build.edges.revision import Repository
     from cacheunit_build.lock import parse_lock
 
+    if given == "":
+        raise click.UsageError("--against is empty: a revision, a lock or a folder")
     path = None if given is None else session.folder / given
     if path is not None and path.is_dir():
         files = ProjectFiles(path)
@@ -112,7 +114,8 @@ def _against(session: Session, edges: Edges, given: str | None) -> Against:
     repository = Repository(_root(edges))
     revision = repository.base() if given is None else repository.revision(given)
     found = repository.files(revision)
-    return Against(label=revision.label, past=lambda: _past(edges, found))
+    notes = () if revision.note is None else (revision.note,)
+    return Against(label=revision.label, past=lambda: _past(edges, found), notes=notes)
 
 
 def _has_settings(files: ProjectFiles) -> bool:

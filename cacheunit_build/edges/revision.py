@@ -27,10 +27,11 @@ _FILE = "100"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A commit by its id, and what it is called."""
+    """A commit by its id, what it is called, and what is to be known of the choice."""
 
     commit: str
     label: str
+    note: str | None = None
 
 
 class Repository:
@@ -73,6 +74,8 @@ class Repository:
         if self._shallow:
             branch = name.removeprefix("origin/")
             hint = f'this clone is shallow: run "git fetch --depth=1 origin {branch}", then compare with FETCH_HEAD'
+            if set(name) & set("~^@:") or name.startswith("HEAD"):
+                hint = 'this clone is shallow: run "git fetch --unshallow origin"'
         else:
             refs = git_output(self._root, "for-each-ref", "--format=%(refname:short)") or b""
             hint = did_you_mean(name, refs.decode("utf-8", "replace").split()) or "a branch, a tag, a commit, or a path"
@@ -97,13 +100,19 @@ class Repository:
                     "this clone is shallow and has no main branch to compare with",
                     hint='run "git fetch --unshallow origin", or check out with full history (fetch-depth: 0)',
                 )
-            return Revision(commit=head, label=f"HEAD ({head[:7]})")
+            note = "no main branch is known: compared with the last commit; --against names another"
+            return Revision(commit=head, label=f"HEAD ({head[:7]})", note=note)
         short = main.removeprefix("refs/remotes/").removeprefix("refs/heads/")
         found = (git_output(self._root, "merge-base", "HEAD", main) or b"").decode().strip()
         if not found:
             hint = 'run "git fetch --unshallow origin"' if self._shallow else "name a revision with --against"
             where = "this clone is shallow: it" if self._shallow else "this branch"
             raise fail(f"{where} has no common commit with {short}", hint=hint)
+        if found == head and self._shallow and main not in _MAIN:
+            raise fail(
+                f"this clone is shallow and knows of {short} only, which is what is checked out",
+                hint='run "git fetch --unshallow origin" and "git remote set-branches origin \'*\'", or give --against',
+            )
         if found == head:
             return Revision(commit=head, label=f"HEAD ({head[:7]})")
         return Revision(commit=found, label=f"{short} (merge base {found[:7]})")
