@@ -53,9 +53,9 @@ DifferenceKind = Literal["added", "removed", "renamed", "changed", "tokenizer", 
 class FirstChange:
     """Where two versions of an artifact begin to differ.
 
-    `byte` counts in the system text, None where that is the same; `token` in the static tokens, `unit` in whole cache
-    units of them, both from 0, None where they are the same or the unit is unknown. `source` is the line of the sources
-    where the change was made, as they are now, None where that is not known.
+    `byte` counts in the system text, None where the change is not in it; `token` in the static tokens, `unit` in whole
+    cache units of them, both from 0, None where they are the same or the unit is unknown. `source` is the line of the
+    sources where the change was made, as they are now, None where that is not known.
     """
 
     part: Part

@@ -181,6 +181,7 @@ def test_warm_tokens_and_place_of_an_edit(two: tuple[Project, Path], name: str) 
         assert change["warm"] + change["rewritten"] == change["tokens"]["new"]
         if part is not None:
             assert change["first_change"]["part"] == part
+            assert (change["first_change"]["byte"] is not None) == (part in ("system", "padding"))
         assert change["first_change"]["source"] == {"path": path, "line": line}
     deep = path.startswith(("templates/deep", "chat"))
     assert set(found) == {*(("b",) if deep else ()), *(("a@locale=ja",) if line is None else before.keys() - {"b"})}
@@ -465,6 +466,7 @@ def test_an_estimate_is_labelled_and_claims_nothing_within_its_margin(project: P
     assert found["near"]["cost"]["once"] is None
     assert found["long"]["first_change"]["unit"] is None
     assert "about " in project.run("diff", "--against", copy).out
+    assert "about 0 tokens stay warm" in project.run("diff", "--against", copy, "--format", "github").out
 
 
 def test_breakpoints_serve_whole_blocks(project: Project) -> None:

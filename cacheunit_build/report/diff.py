@@ -218,6 +218,7 @@ def diff_annotations(diff: Diff, locate: Callable[[str], str]) -> str:
 
 
 def _sentence(item: Difference) -> str:
-    warm = "unknown how many tokens stay warm" if item.warm is None else f"{item.warm:,} tokens stay warm"
-    anew = "" if item.rewritten is None else f", {item.rewritten:,} are computed anew"
+    about = "about " if item.margin else ""
+    warm = "unknown how many tokens stay warm" if item.warm is None else f"{about}{item.warm:,} tokens stay warm"
+    anew = "" if item.rewritten is None else f", {about}{item.rewritten:,} are computed anew"
     return f"{item.prefix} for {item.target}: {warm}{anew}"
