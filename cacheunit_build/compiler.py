@@ -94,6 +94,25 @@ def compile_project(
     return run.compiled(frozenset(path for _, path in everything))
 
 
+def compile_without_faults(
+    edges: Inputs,
+    selection: Selection | None = None,
+    progress: Progress | None = None,
+    *,
+    reuse: Reuse | None = None,
+    jobs: int = 1,
+) -> Compiled:
+    """As `compile_project`, for those who can do nothing with half of it.
+
+    Raises:
+        CacheunitError: every fault.
+    """
+    compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
+    if compiled.faults:
+        raise CacheunitError(*compiled.faults)
+    return compiled
+
+
 def manifest_names(files: Sources, config: Config) -> list[tuple[str, str]]:
     """The name of each prefix and the path of its manifest, by code point.
 

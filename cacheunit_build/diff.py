@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler import compile_project, read_project
+from cacheunit_build.compiler import compile_project, compile_without_faults, read_project
 from cacheunit_build.contrast import Contrast
 from cacheunit_build.errors import CacheunitError
 from cacheunit_build.lock import EMPTY, drift_between, parse_lock
@@ -70,7 +70,8 @@ def diff(
     selection = selection or Selection()
     past = None if against.past is None else against.past()
     reuse = None if past is None else _unchanged(edges, past)
-    now = _now(edges, selection, progress, reuse, jobs)
+    compiled = compile_without_faults(edges, selection, progress, reuse=reuse, jobs=jobs)
+    now = _Side(version=Version(compiled, edges.files))
     then = _then(past, against, reuse, jobs)
     pairs = _Pairs(now, then, selection)
     if reuse is not None and pairs.added:  # whose cache serves these is seen on whole artifacts only
@@ -108,19 +109,6 @@ def _unchanged(edges: Edges, past: Past) -> Callable[[str], Trace | None] | None
             return None
 
     return unchanged
-
-
-def _now(
-    edges: Edges,
-    selection: Selection,
-    progress: Progress | None,
-    reuse: Callable[[str], Trace | None] | None,
-    jobs: int,
-) -> _Side:
-    compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
-    if compiled.faults:
-        raise CacheunitError(*compiled.faults)
-    return _Side(version=Version(compiled, edges.files))
 
 
 def _then(past: Past | None, against: Against, reuse: Callable[[str], Trace | None] | None, jobs: int) -> _Side:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.build import old_lock
-from cacheunit_build.compiler import compile_project
+from cacheunit_build.compiler import compile_without_faults
 from cacheunit_build.errors import CacheunitError
 from cacheunit_build.model import Artifact
 from cacheunit_build.result import Change
@@ -43,9 +43,7 @@ def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
     Raises:
         CacheunitError: every fault in the sources.
     """
-    compiled = compile_project(edges, selection)
-    if compiled.faults:
-        raise CacheunitError(*compiled.faults)
+    compiled = compile_without_faults(edges, selection)
     try:
         lock = old_lock(edges.files)
     except CacheunitError:

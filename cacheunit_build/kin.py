@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler import compile_project
-from cacheunit_build.errors import CacheunitError
+from cacheunit_build.compiler import compile_without_faults
 from cacheunit_build.family import family_tree
 from cacheunit_build.version import Version
 
@@ -57,9 +56,7 @@ def families(edges: Edges, selection: Selection) -> tuple[Family, ...]:
     Raises:
         CacheunitError: every fault in the sources.
     """
-    compiled = compile_project(edges, selection)
-    if compiled.faults:
-        raise CacheunitError(*compiled.faults)
+    compiled = compile_without_faults(edges, selection)
     version = Version(compiled, edges.files)
     by_target: dict[str, list[Artifact]] = {}
     for artifact in version.artifacts():

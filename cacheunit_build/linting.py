@@ -7,8 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.codes import Chosen
-from cacheunit_build.compiler import compile_project, manifest_names, origins_of
-from cacheunit_build.errors import CacheunitError
+from cacheunit_build.compiler import compile_without_faults, manifest_names, origins_of
 from cacheunit_build.finding import SEVERITIES, Finding, Linted
 from cacheunit_build.inspection import Found, Inspection, Means, Told, counting, found_at, told
 from cacheunit_build.lint.ignores import ignores_in
@@ -52,9 +51,7 @@ def lint(
         CacheunitError: every fault in the sources: what cannot be compiled cannot be linted.
     """
     selection, chosen = selection or Selection(), chosen or Chosen()
-    compiled = compile_project(edges, selection, progress)
-    if compiled.faults:
-        raise CacheunitError(*compiled.faults)
+    compiled = compile_without_faults(edges, selection, progress)
     linter = _Linter(edges, compiled, selection, chosen, scan if chosen.takes("CU204") else None)
     found = [item for item in linter.found() if chosen.takes(item.finding.code)]
     notes = () if scan or not chosen.takes("CU204") else ("secrets were not looked for",)

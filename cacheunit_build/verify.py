@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.build import old_lock
-from cacheunit_build.compiler import compile_project
-from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.compiler import compile_without_faults
+from cacheunit_build.errors import fail
 from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.impact import reusable
 from cacheunit_build.model import Artifact, artifact_paths
@@ -106,9 +106,7 @@ def _locked(edges: Edges, selection: Selection) -> tuple[list[Artifact], dict[st
     if edges.files.read(LOCK) is None:
         raise fail(f"there is no {LOCK}: what is sent is what was locked", hint='run "cacheunit build"')
     lock = old_lock(edges.files)
-    compiled = compile_project(edges, selection)
-    if compiled.faults:
-        raise CacheunitError(*compiled.faults)
+    compiled = compile_without_faults(edges, selection)
     artifacts = [item for item in compiled.artifacts if isinstance(item, Artifact)]
     for artifact in artifacts:
         named = f"{artifact.prefix} for {artifact.target}"

@@ -25,7 +25,7 @@ from cacheunit_build.commands.session import (
     with_session,
 )
 from cacheunit_build.edges.files import find_root
-from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.errors import fail
 from cacheunit_build.model import Artifact
 from cacheunit_build.ports import Selection
 
@@ -159,16 +159,14 @@ def _tell_checked(session: Session, checked: Checked) -> None:
 @with_session
 def show(session: Session, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
     """Print the exact bytes of an artifact, as the sources give them now."""
-    from cacheunit_build.compiler import compile_project, origins_of
+    from cacheunit_build.compiler import compile_without_faults, origins_of
     from cacheunit_build.report.sources import sources_text
     from cacheunit_build.report.text import tokens_text
 
     if tokens + request + sources > 1:
         raise click.UsageError("--tokens, --request and --sources exclude one another")
     edges = session.edges()
-    compiled = compile_project(edges, Selection(names=(name,), target=target))
-    if compiled.faults:
-        raise CacheunitError(*compiled.faults)
+    compiled = compile_without_faults(edges, Selection(names=(name,), target=target))
     if len(compiled.artifacts) > 1:
         which = ", ".join(f"{artifact.prefix} for {artifact.target}" for artifact in compiled.artifacts)
         raise fail(f'"{name}" has {len(compiled.artifacts)} artifacts', hint=f"name one of {which}")
