@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cacheunit_build.edges.git import run_git
 from cacheunit_build.errors import fail
+
+if TYPE_CHECKING:
+    import subprocess
 
 _NOT_SET = 1
 _CONFLICTS = range(1, 128)
@@ -86,13 +90,7 @@ def merge_texts(folder: Path, base: bytes | None, ours: bytes, theirs: bytes) ->
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(  # noqa: S603 - fixed words, names and paths, no shell
-            ["git", *arguments],  # noqa: S607 - the user's git
-            cwd=folder,
-            capture_output=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        return run_git(folder, *arguments)
     except OSError as error:
         raise fail(f"git does not start: {error.strerror}", hint="install git") from None
 

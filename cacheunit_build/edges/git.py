@@ -44,13 +44,22 @@ class History:
 def git_output(root: Path, *arguments: str) -> bytes | None:
     """The standard output of git in that folder, None where it fails or is missing."""
     try:
-        done = subprocess.run(  # noqa: S603 - words of this program, and names that stand behind --end-of-options or --
-            ["git", *arguments],  # noqa: S607 - the user's git
-            cwd=root,
-            capture_output=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run_git(root, *arguments)
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+def run_git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """What git did in that folder.
+
+    Raises:
+        OSError: it does not start.
+    """
+    return subprocess.run(  # noqa: S603 - words of this program, and names that stand behind --end-of-options or --
+        ["git", *arguments],  # noqa: S607 - the user's git
+        cwd=root,
+        capture_output=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
