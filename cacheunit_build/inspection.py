@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.codes import CODES
 from cacheunit_build.finding import Finding
 from cacheunit_build.lint import text_hits
 from cacheunit_build.lint.characters import mixed_normalization, token_hits
-from cacheunit_build.lint.layout import exposed, soft_end, standing, variants_part
+from cacheunit_build.lint.layout import advise, exposed, soft_end, standing, variants_part
 from cacheunit_build.lint.project import look_alikes, unused
 from cacheunit_build.places import Spot
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.finding import Severity
     from cacheunit_build.lint.layout import Advice
     from cacheunit_build.lint.passage import Hit, Passage
     from cacheunit_build.places import Sources
@@ -44,17 +42,7 @@ class Found:
     subject: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a rule says, wherever it is."""
-
-    code: str
-    severity: Severity
-    message: str
-    hint: str
-
-
-def found_at(told: Told | Advice, place: Spot, prefix: str | None, subject: str = "") -> Found:
+def found_at(told: Advice, place: Spot, prefix: str | None, subject: str = "") -> Found:
     """What is told, at its place."""
     finding = Finding(
         code=told.code,
@@ -67,12 +55,6 @@ def found_at(told: Told | Advice, place: Spot, prefix: str | None, subject: str 
         hint=told.hint,
     )
     return Found(finding=finding, subject=subject or told.message)
-
-
-def told(code: str, message: str) -> Told:
-    """What a rule says, as severe as usual."""
-    usual = CODES[code]
-    return Told(code=code, severity=usual.severity, message=message, hint=usual.hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +113,7 @@ class Inspection:
             yield passage.hit("CU204", start, end, f"{kind}: {shown}…")
 
     def _hit_at(self, hit: Hit, place: Spot, prefix: str) -> Found:
-        what = Told(code=hit.code, severity=hit.severity, message=hit.message, hint=CODES[hit.code].hint)
-        return found_at(what, place, prefix, hit.subject)
+        return found_at(advise(hit.code, hit.message, severity=hit.severity), place, prefix, hit.subject)
 
     # Places
 
@@ -183,7 +164,7 @@ class Inspection:
                 of = f"{artifact.prefix} " if self._manifest.matrix else ""
                 named = f"{of}for {artifact.target}: {advice.message}"
                 key = "system" if self._manifest.system else "tools"
-                what = Told(code=advice.code, severity=advice.severity, message=named, hint=advice.hint)
+                what = replace(advice, message=named)
                 yield found_at(what, self._at(key), script.variant.name, artifact.target)  # one of all variants
 
     def _variants(self) -> Iterator[Found]:
@@ -214,11 +195,11 @@ class Inspection:
         manifest = self._manifest
         asked = {name for script in self._reading.scripts for name in script.rendered.asked}
         for key, name, message in unused(manifest, asked) if self._reading.whole else ():
-            yield found_at(told("CU501", message), self._named(key, name), manifest.name)
+            yield found_at(advise("CU501", message), self._named(key, name), manifest.name)
         keys = {name: key for key in ("variables", "data", "matrix") for name in getattr(manifest, key)}
         for name, other in look_alikes(keys):
             message = f'variable "{name}" looks like "{other}"'
-            yield found_at(told("CU503", message), self._named(keys[name], name), manifest.name)
+            yield found_at(advise("CU503", message), self._named(keys[name], name), manifest.name)
 
     def _named(self, key: str, name: str) -> Spot:
         """Where the manifest names a variable."""

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from cacheunit_build.codes import Chosen
 from cacheunit_build.compiler import compile_without_faults, manifest_names, origins_of
 from cacheunit_build.finding import SEVERITIES, Finding, Linted
-from cacheunit_build.inspection import Found, Inspection, Means, Told, counting, found_at, told
+from cacheunit_build.inspection import Found, Inspection, Means, counting, found_at
 from cacheunit_build.lint.ignores import ignores_in
-from cacheunit_build.lint.layout import MOST, prefixes_part
+from cacheunit_build.lint.layout import MOST, advise, prefixes_part
 from cacheunit_build.lint.project import look_alikes, unreachable
 from cacheunit_build.lint.sections import likely_pairs
-from cacheunit_build.manifest import parse_manifest
 from cacheunit_build.model import Artifact
 from cacheunit_build.places import Sources, Spot
 from cacheunit_build.ports import Selection
@@ -92,10 +91,8 @@ class _Linter:
             assert isinstance(artifact, Artifact)  # noqa: S101 - nothing is reused here
             made.setdefault(artifact.prefix.partition("@")[0], []).append(artifact)
         return [
-            read_prefix(
-                parse_manifest(files.read(path) or b"", name=name, path=path), files, renderer, selection, made[name]
-            )
-            for name, path in manifest_names(files, config)
+            read_prefix(made[name][0].variant.manifest, files, renderer, selection, made[name])
+            for name, _ in manifest_names(files, config)
             if name in made
         ]
 
@@ -136,17 +133,17 @@ class _Linter:
         config, files = self._compiled.config, self._files
         manifests = dict(manifest_names(files, config))
         for name, other in look_alikes(manifests) if self._everything else ():
-            what = told("CU503", f'prefix "{name}" looks like "{other}"')
+            what = advise("CU503", f'prefix "{name}" looks like "{other}"')
             yield found_at(what, Spot(path=manifests[name], line=1, column=1), name)
         if not self._everything or not files.exists(config.templates):
             return
         templates = {path: self._sources.text(path) for path in files.walk(config.templates)}
         looked_for = {lookup.path for artifact in self._compiled.artifacts for lookup in artifact.lookups}
         for path in unreachable(templates, looked_for, config.templates):
-            what = told("CU502", "no prefix looks for this file")
+            what = advise("CU502", "no prefix looks for this file")
             yield found_at(what, Spot(path=path, line=1, column=1), None)
         for path, other in look_alikes(templates):
-            what = told("CU503", f'looks like "{other}"')
+            what = advise("CU503", f'looks like "{other}"')
             yield found_at(what, Spot(path=path, line=1, column=1), None)
 
     def _comments(self) -> Iterator[Found]:
@@ -159,9 +156,7 @@ class _Linter:
         }
         for path, prefix in sorted(looked_for.items()):
             for line, column, message, hint in self._ignores(path).odd:
-                usual = told("CU504", message)
-                what = Told(code=usual.code, severity=usual.severity, message=message, hint=hint)
-                yield found_at(what, Spot(path=path, line=line, column=column), prefix)
+                yield found_at(advise("CU504", message, hint=hint), Spot(path=path, line=line, column=column), prefix)
 
 
 def _merged(found: Iterable[Found], families: dict[str, set[str]]) -> list[Finding]:

@@ -11,7 +11,7 @@ from cacheunit_build.document import decode
 from cacheunit_build.errors import CacheunitError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 _NEAR = 200
 _LEAST = 6
@@ -50,7 +50,7 @@ class Sources:
         """The place in one file, from a line on, that spells `text[start:end]`; None where none does."""
         above = "".join(f"{line}\n" for line in self.text(path).split("\n")[: first_line - 1])
         source = re.sub(r"[^\n]", "\x00", above) + self.text(path)[len(above) :]
-        spelt = (_likest([(path, source)], text, span, spelling) for spelling in _spellings(text[slice(*span)]))
+        spelt = (_likest(path, source, text, span, spelling) for spelling in _spellings(text[slice(*span)]))
         return next((place for place in spelt if place is not None), None)
 
     def line(self, path: str, line: int) -> str:
@@ -63,7 +63,7 @@ class Sources:
         source = self.line(path, line)
         first = text[slice(*span)].partition("\n")[0]
         for spelling in _spellings(first):
-            found = _likest([(path, source)], text, span, spelling)
+            found = _likest(path, source, text, span, spelling)
             if found is not None:
                 return found.column
         return 1
@@ -81,17 +81,15 @@ def _spellings(part: str) -> Iterator[str]:
         yield from (line for line in part.split("\n") if len(line) >= _LEAST)
 
 
-def _likest(sources: Sequence[tuple[str, str]], text: str, span: tuple[int, int], spelling: str) -> Spot | None:
+def _likest(path: str, source: str, text: str, span: tuple[int, int], spelling: str) -> Spot | None:
+    """Of the places that spell a part of a text, the one that is most like the text around it."""
     best, found = -1, None
-    if not spelling:
-        return None
-    for path, source in sources:
-        offset = source.find(spelling)
-        while offset >= 0:
-            alike = _alike(source, offset, offset + len(spelling), text, span)
-            if alike > best:
-                best, found = alike, _place(path, source, offset)
-            offset = source.find(spelling, offset + 1)
+    offset = source.find(spelling) if spelling else -1
+    while offset >= 0:
+        alike = _alike(source, offset, offset + len(spelling), text, span)
+        if alike > best:
+            best, found = alike, _place(path, source, offset)
+        offset = source.find(spelling, offset + 1)
     return found
 
 

@@ -30,7 +30,7 @@ MOST = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What is to be said of an artifact as a whole; `offset` is a character of its system text, if one is meant."""
+    """What a rule says, wherever it is; `offset` is a character of the system text, if one is meant."""
 
     code: str
     severity: Severity
@@ -39,9 +39,10 @@ class Advice:
     offset: int | None = None
 
 
-def _advice(
+def advise(
     code: str, message: str, *, severity: Severity | None = None, hint: str | None = None, offset: int | None = None
 ) -> Advice:
+    """What a rule says of a code, as severe and with the hint as usual if nothing else is said."""
     usual = CODES[code]
     return Advice(
         code=code, severity=severity or usual.severity, message=message, hint=hint or usual.hint, offset=offset
@@ -56,16 +57,16 @@ def standing(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
     what = f"the minimum of {rule.minimum:,}" if rule.minimum and rule.minimum >= (unit or 0) else f"one unit of {unit}"
     if high < least:
         about = "at most " if artifact.margin else ""
-        yield _advice("CU403", f"{about}{high:,} static tokens, {least - high:,} below {what}: nothing is cached")
+        yield advise("CU403", f"{about}{high:,} static tokens, {least - high:,} below {what}: nothing is cached")
     elif low < least:
         message = f"about {tokens:,} static tokens, by an estimate too near {what} to say whether anything is cached"
-        yield _advice("CU403", message, severity="info")
+        yield advise("CU403", message, severity="info")
     if unit is None or artifact.margin or high < least:
         return
     past = tokens % unit
     if past and not artifact.entry.padding and past <= max(2, unit // _FEW):
         message = f"{_tokens(past)} past {_units(tokens // unit)} of {unit:,}, not padded"
-        yield _advice("CU402", message, hint=f"cut {_tokens(past)}, or write {unit - past:,} more")
+        yield advise("CU402", message, hint=f"cut {_tokens(past)}, or write {unit - past:,} more")
 
 
 def soft_end(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
@@ -76,9 +77,9 @@ def soft_end(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
     last = "token" if artifact.soft == 1 else _tokens(artifact.soft)
     message = f"the last {last} may change with what follows"
     if unit and (tokens + artifact.soft) // unit > tokens // unit:
-        yield _advice("CU404", f"{message}: {_units(1)} of {unit:,} less is cached", severity="warning")
+        yield advise("CU404", f"{message}: {_units(1)} of {unit:,} less is cached", severity="warning")
     else:
-        yield _advice("CU404", f"{message}, and {'is' if artifact.soft == 1 else 'are'} not cached")
+        yield advise("CU404", f"{message}, and {'is' if artifact.soft == 1 else 'are'} not cached")
 
 
 def exposed(artifact: Artifact, rule: CacheRule, hit: Hit, offset: int, count: Callable[[str], int]) -> Advice | None:
@@ -98,7 +99,7 @@ def exposed(artifact: Artifact, rule: CacheRule, hit: Hit, offset: int, count: C
         lost += f", {tokens // unit - before // unit:,} of {_units(tokens // unit)}"
     message = f"when this changes, {lost}{'; nothing stays cached' if first else ''}"
     severity = hit.severity if first else milder(hit.severity)
-    return _advice("CU401", message, severity=severity)
+    return advise("CU401", message, severity=severity)
 
 
 def variants_part(
@@ -117,7 +118,7 @@ def variants_part(
         f"{_tokens(found.later)} further on stand in all"
     )
     hint = f"move to the front: {found.order}"
-    return _advice("CU405", message, severity=severity, hint=hint, offset=found.offset)
+    return advise("CU405", message, severity=severity, hint=hint, offset=found.offset)
 
 
 def prefixes_part(
@@ -136,7 +137,7 @@ def prefixes_part(
         f"{_tokens(found.later)} further on stand in both"
     )
     hint = f"in both, begin with {found.order}"
-    return _advice("CU406", message, hint=hint, offset=found.offset)
+    return advise("CU406", message, hint=hint, offset=found.offset)
 
 
 def _worth(found: Parting, rule: CacheRule) -> bool:
