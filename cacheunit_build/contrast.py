@@ -104,7 +104,7 @@ class Contrast:
         unit = 0 if new.margin else new.entry.unit
         return FirstChange(
             part=part,
-            byte=len(is_now[:place].encode()) if part in ("system", "padding") and was != is_now else None,
+            byte=len(is_now[:place].encode()) if part in ("system", "padding") else None,
             token=token,
             unit=None if token is None or not unit else token // unit,
             source=self._source(old, new, part, place),

@@ -16,7 +16,7 @@ from cacheunit_build.result import Diff, Difference
 from cacheunit_build.version import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from cacheunit_build.errors import Fault
     from cacheunit_build.model import Drift
@@ -143,7 +143,7 @@ class _Pairs:
         self._then = then
         self._before, self._after = then.lock, now.lock
         taken = {key: entry for key, entry in self._before.entries.items() if selection.takes_key(key)}
-        self._renamed = self._renames(taken)
+        self._renamed = self._renames(set(taken))
         drift = drift_between(replace(self._before, entries=taken), self._after)
         gone = set(self._renamed.values())
         self._drift = [item for item in drift if (item.prefix, item.target) not in gone]
@@ -151,10 +151,10 @@ class _Pairs:
         versions = now.version, then.version
         self._contrast = None if versions[0] is None or versions[1] is None else Contrast(versions[0], versions[1])
 
-    def _renames(self, before: Mapping[Key, object]) -> dict[Key, Key]:
+    def _renames(self, before: set[Key]) -> dict[Key, Key]:
         """New key -> old key of artifacts with another name and the same bytes."""
         gone: dict[tuple[object, ...], list[Key]] = {}
-        for key in sorted(before.keys() - self._after.entries.keys()):
+        for key in sorted(before - self._after.entries.keys()):
             entry = self._before.entries[key]
             gone.setdefault((key[1], entry.text, entry.request, entry.token_ids), []).append(key)
         found: dict[Key, Key] = {}

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.origin import Place
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.sequences import common_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -104,8 +104,7 @@ def _lines(data: bytes | None) -> list[str]:
 
 def _compared(before: list[str], now: list[str]) -> Iterator[Hunk]:
     """The hunks between two lists of lines, in order."""
-    head = common_prefix(before, now)
-    tail = common_prefix(before[head:][::-1], now[head:][::-1])
+    head, tail = common_ends(before, now)
     old, new = before[head : len(before) - tail], now[head : len(now) - tail]
     if len(old) * len(new) > _MOST_COMPARED:
         yield _hunk(head, 0, len(old), 0, len(new))

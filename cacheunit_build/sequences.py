@@ -8,6 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def common_ends(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
+    """How many items both start with, and how many of what is left both end with."""
+    head = common_prefix(left, right)
+    return head, common_prefix(left[head:][::-1], right[head:][::-1])
+
+
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
     """How many items both start with; found by halving, since whole slices compare fast."""
     if type(left) is not type(right):

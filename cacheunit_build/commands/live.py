@@ -167,12 +167,11 @@ _EXAMPLE = "words drawn at random, one word of filler over and over, an odd word
 
 def _known_target(session: Session, model: str) -> Target | None:
     """The target that has this model: one of the package, or of the project around, if there is one."""
-    from cacheunit_build.config import parse_config
-    from cacheunit_build.targets import all_targets, find_target
+    from cacheunit_build.compiler import read_project
+    from cacheunit_build.targets import find_target
 
-    files = session.files()
-    config = parse_config(files.read("pyproject.toml"), files.read("cacheunit.toml"))
-    return find_target(model, all_targets(config))
+    _, known = read_project(session.files())
+    return find_target(model, known)
 
 
 def _most(server: Endpoint, known: Target | None, form: RequestFormat, requests: int, tokens: int) -> Most:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import INTERRUPTED, Session, put, say_faults, with_session
+from cacheunit_build.commands.session import INTERRUPTED, Session, jobs_option, put, say_faults, with_session
 from cacheunit_build.edges.files import find_root
 from cacheunit_build.edges.folders import CACHE
 from cacheunit_build.errors import CacheunitError, Fault
@@ -109,14 +109,10 @@ class WatchBuilds:
 
 @click.command()
 @click.option("--poll", is_flag=True, help="Look every half second, where no events arrive.")
-@click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), default=None, help="Threads that compile. Default: the cores."
-)
+@jobs_option
 @with_session
-def watch(session: Session, *, poll: bool, jobs: int | None) -> int:
+def watch(session: Session, *, poll: bool, jobs: int) -> int:
     """Build at every save, until interrupted."""
-    import os
-
     from cacheunit_build.edges.watch import Watcher
 
     builds = WatchBuilds(
@@ -124,7 +120,7 @@ def watch(session: Session, *, poll: bool, jobs: int | None) -> int:
         session.edges_again(),
         lambda line: put(f"{dt.datetime.now().astimezone():%H:%M:%S} {line}"),
         say_faults,
-        jobs or os.cpu_count() or 1,
+        jobs,
     )
     watcher = Watcher(builds.root, builds.watched, session.say, poll=poll)
     try:

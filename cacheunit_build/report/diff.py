@@ -37,12 +37,13 @@ def diff_data(diff: Diff) -> dict[str, Any]:
 
 
 def _difference_data(item: Difference) -> dict[str, Any]:
+    entry = item.new or item.old
     return {
         "prefix": item.prefix,
         "target": item.target,
         "kind": item.kind,
         "was": item.was,
-        "counted": (item.new or item.old).counted if item.new or item.old else None,  # type: ignore[union-attr]
+        "counted": None if entry is None else entry.counted,
         "tokens": {"old": item.old.tokens if item.old else None, "new": item.new.tokens if item.new else None},
         "padding": {"old": item.old.padding if item.old else None, "new": item.new.padding if item.new else None},
         "warm": item.warm,

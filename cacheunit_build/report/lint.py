@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.codes import CODES
 from cacheunit_build.report.annotation import Level, annotation
 from cacheunit_build.report.table import columns, markdown_table
+from cacheunit_build.report.text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +105,7 @@ def _told(finding: Finding) -> str:
 
 def visible(text: str) -> str:
     """A text on one line, with what is not seen spelt out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(map(escaped, text))
 
 
 def _code_span(text: str) -> str:

@@ -278,7 +278,12 @@ def _visible(piece: bytes) -> str:
         text = piece.decode()
     except UnicodeDecodeError:
         return "".join(f"\\x{byte:02x}" for byte in piece)
-    return "".join(_ESCAPES.get(c, c if c.isprintable() else c.encode("unicode_escape").decode()) for c in text)
+    return "".join(_ESCAPES.get(c) or escaped(c) for c in text)
+
+
+def escaped(character: str) -> str:
+    """The character, or its escape if it is not seen."""
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 _ESCAPES = {"\n": "\\n", "|": "\\|", "\\": "\\\\", "\u3000": "\u3000"}

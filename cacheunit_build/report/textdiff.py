@@ -6,7 +6,7 @@ import difflib
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.sequences import common_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +22,7 @@ def text_diff(old: str, new: str, *, name: str) -> str:
 
 
 def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
-    head = common_prefix(old, new)
-    tail = common_prefix(old[head:][::-1], new[head:][::-1])
+    head, tail = common_ends(old, new)
     first, rest = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
     before, after = old[first : len(old) - rest], new[first : len(new) - rest]
     if len(before) * len(after) > _MOST_COMPARED:
