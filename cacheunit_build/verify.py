@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from cacheunit_build.build import old_lock
 from cacheunit_build.compiler import compile_without_faults
 from cacheunit_build.errors import fail
-from cacheunit_build.fingerprint import fingerprint
 from cacheunit_build.impact import reusable
-from cacheunit_build.model import Artifact, artifact_paths
+from cacheunit_build.lock import drift_on_disk
+from cacheunit_build.model import Artifact, Lock
 from cacheunit_build.ports import LOCK
 from cacheunit_build.sequences import common_prefix
 
@@ -105,19 +105,21 @@ def _locked(edges: Edges, selection: Selection) -> tuple[list[Artifact], dict[st
     """The artifacts, if sources, lock and `build/` say the same of each."""
     if edges.files.read(LOCK) is None:
         raise fail(f"there is no {LOCK}: what is sent is what was locked", hint='run "cacheunit build"')
-    lock = old_lock(edges.files)
+    files, lock = edges.files, old_lock(edges.files)
     compiled = compile_without_faults(edges, selection)
     artifacts = [item for item in compiled.artifacts if isinstance(item, Artifact)]
+    folder = compiled.config.build
+    frozen = files.exists(folder)
     for artifact in artifacts:
         named = f"{artifact.prefix} for {artifact.target}"
         if lock.entries.get(artifact.key) != artifact.entry:
             raise fail(f"{named} is not as locked", path=LOCK, hint='run "cacheunit build", or undo the change')
-        paths = artifact_paths(*artifact.key, compiled.config.build)
-        for path, data in zip(paths, (artifact.text, artifact.request), strict=True):
-            found = edges.files.fingerprint(path) if edges.files.exists(compiled.config.build) else fingerprint(data)
-            if found != fingerprint(data):
-                what = "is missing" if found is None else f"is not what was locked: found {found}"
-                raise fail(f"the artifact {what}", path=path, hint='run "cacheunit build"')
+        own = Lock(targets={}, entries={artifact.key: artifact.entry})
+        drift = next(drift_on_disk(own, folder, files.fingerprint, ()), None) if frozen else None
+        if drift is not None:
+            found = files.fingerprint(str(drift.path))
+            what = "is missing" if found is None else f"is not what was locked: found {found}"
+            raise fail(f"the artifact {what}", path=drift.path, hint='run "cacheunit build"')
     return artifacts, dict(compiled.targets)
 
 
