@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compose import wire_blocks
 from cacheunit_build.impact import Cost, Impact, cost, impact
 from cacheunit_build.locate import SourceChanges
 from cacheunit_build.origin import Place
@@ -89,7 +88,7 @@ class Contrast:
         if ready.identity.tokenizer != self._then.ready(old).identity.tokenizer:
             found = Impact(first=0, warm=0, rewritten=new.entry.tokens)
         else:
-            blocks, before = wire_blocks(new.request), wire_blocks(old.request)
+            blocks, before = self._now.blocks(new), self._then.blocks(old)
             on_block = blocks[: len(before)] == before
             found = impact(self._then.ids(old), self._now.ids(new), rule, on_block=on_block)
         claims_units = rule.kind == "blocks" and new.margin

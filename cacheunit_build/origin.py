@@ -57,10 +57,13 @@ class SourceMap:
         first, *others = piece.chain
         return (Place(path=first.path, line=first.line + self.text.count("\n", start, end)), *others)
 
-    def spans(self) -> Iterable[tuple[int, int, Piece]]:
-        """Start, end and piece of each run, in order."""
-        for piece, start in zip(self.pieces, self._starts, strict=False):
-            yield start, start + piece.length, piece
+    def spans(self, start: int = 0, end: int | None = None) -> Iterable[tuple[int, int, Piece]]:
+        """Start, end and piece of each run, in order; of those only that have characters from `start` to `end`."""
+        last = len(self.text) if end is None else end
+        for index in range(max(bisect_right(self._starts, start) - 1, 0), len(self.pieces)):
+            if self._starts[index] >= last:
+                break
+            yield self._starts[index], self._starts[index + 1], self.pieces[index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler import origins_of
+from cacheunit_build.compose import wire_blocks
 from cacheunit_build.model import Artifact
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Version:
         self.files = files
         self.outcomes: dict[Key, Outcome] = {outcome.key: outcome for outcome in compiled.artifacts}
         self._origins: dict[str, Origins] = {}
+        self._ids: dict[Key, Sequence[int]] = {}
+        self._blocks: dict[Key, tuple[str, ...]] = {}
 
     def artifacts(self) -> Iterator[Artifact]:
         """Those that were compiled whole, in the order of their names."""
@@ -46,7 +49,15 @@ class Version:
 
     def ids(self, artifact: Artifact) -> Sequence[int]:
         """The static token ids: those of the text in front of the user's words, less its soft end."""
-        return self.ready(artifact).tokenizer.encode(artifact.stem)[: artifact.entry.tokens]
+        if artifact.key not in self._ids:
+            self._ids[artifact.key] = self.ready(artifact).tokenizer.encode(artifact.stem)[: artifact.entry.tokens]
+        return self._ids[artifact.key]
+
+    def blocks(self, artifact: Artifact) -> tuple[str, ...]:
+        """The content blocks of its request, in the order of the wire."""
+        if artifact.key not in self._blocks:
+            self._blocks[artifact.key] = wire_blocks(artifact.request)
+        return self._blocks[artifact.key]
 
     def origins(self, artifact: Artifact) -> Origins:
         """Where the texts of an artifact came from."""

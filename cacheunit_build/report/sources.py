@@ -32,9 +32,8 @@ def _rows(found: SourceMap) -> Iterator[tuple[list[str], str]]:
 def _lines_by_file(found: SourceMap, start: int, end: int) -> dict[str, list[int]]:
     """The innermost places of the characters from `start` to `end`: the lines of each file, each once."""
     lines: dict[str, list[int]] = {}
-    for begin, stop, _ in found.spans():
-        if begin < end and stop > start:
-            for place in found.at(max(begin, start))[:1]:
-                known = lines.setdefault(place.path, [])
-                known += [place.line] if place.line not in known else []
+    for begin, _, _ in found.spans(start, end):
+        for place in found.at(max(begin, start))[:1]:
+            known = lines.setdefault(place.path, [])
+            known += [place.line] if place.line not in known else []
     return lines
