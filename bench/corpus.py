@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from cacheunit_build.align import AlignmentError, align_padding, pad_text_concat
-from cacheunit_build.edges.tokenizers import TokenizerShelf
-from cacheunit_build.target import TokenizerSpec
+from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.compiler.padding import AlignmentError, align_padding, pad_text_concat
+from cacheunit_build.domain.target import TokenizerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

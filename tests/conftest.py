@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cacheunit_build import cli
-from cacheunit_build.edges.tokenizers import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.cli import main as cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cacheunit_build.edges.vocabulary import Vocabulary
+    from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
 
 # No deadline, since the first call may load a vocabulary; and the same examples at each run of CI.
 settings.register_profile(

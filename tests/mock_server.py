@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests_support import default_vocabulary
+from support import default_vocabulary
 
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

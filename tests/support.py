@@ -7,11 +7,11 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.edges.tokenizers import TokenizerShelf
-from cacheunit_build.targets import known_targets
+from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
-    from cacheunit_build.edges.vocabulary import Vocabulary
+    from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
 
 
 def vocabulary_file() -> Path:

@@ -19,24 +19,24 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from cacheunit_build.edges import cache as cache_edge
-from cacheunit_build.edges import files as files_edge
-from cacheunit_build.edges import seal as seal_edge
-from cacheunit_build.edges.cache import BuildMemory
-from cacheunit_build.edges.seal import read_seal
-from cacheunit_build.edges.stat import stat_of
-from cacheunit_build.prefix import PrefixCompiler
-from cacheunit_build.render import Renderer
+from cacheunit_build.adapters.storage import build_cache as cache_edge
+from cacheunit_build.adapters.storage import build_stamp as seal_edge
+from cacheunit_build.adapters.storage import project_files as files_edge
+from cacheunit_build.adapters.storage.build_cache import BuildMemory
+from cacheunit_build.adapters.storage.build_stamp import read_seal
+from cacheunit_build.adapters.storage.file_stat import stat_of
+from cacheunit_build.compiler.prefix import PrefixCompiler
+from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from conftest import Cacheunit, Project, Ran
 
-    from cacheunit_build.model import Rendered, Variant
-    from cacheunit_build.prefix import CompiledPrefix
+    from cacheunit_build.compiler.prefix import CompiledPrefix
+    from cacheunit_build.domain.models import Rendered, Variant
 
-PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 LOCK = "cacheunit.lock"
 RECORD = ".cacheunit/record.json"
 SEALED = ".cacheunit/seal.json"
@@ -466,7 +466,7 @@ def begin_at(root: Path, nanoseconds: int) -> None:
 def loaded_by(project: Project, *arguments: str) -> set[str]:
     """The heavy packages that a run of the command line loads, in a process of its own."""
     code = (
-        "import sys\nfrom cacheunit_build import cli\ncode = cli.run(sys.argv[1:])\n"
+        "import sys\nfrom cacheunit_build.cli import main as cli\ncode = cli.run(sys.argv[1:])\n"
         "print(code, *sys.modules, file=sys.stderr)\n"
     )
     ran = subprocess.run(
@@ -674,7 +674,7 @@ def test_the_software_is_the_package_its_data_jinja_and_what_else_decides_bytes(
     interpreter, own, libraries = software
     assert interpreter == sys.version
     package = Path(cacheunit_build.__file__).parent
-    for path in (package / "align.py", package / "edges/cache.py", package / "targets/deepseek-v4.toml"):
+    for path in (package / "compiler/padding.py", package / "adapters/storage/build_cache.py", package / "targets/deepseek-v4.toml"):
         assert stat_of(path) in own
     for module in (jinja2, yaml, tiktoken):
         assert stat_of(str(module.__file__)) in libraries
@@ -772,8 +772,8 @@ def test_a_lock_edited_by_hand_stays_a_difference_after_a_build_of_another_part(
 
 
 def test_what_a_build_keeps_in_memory_is_what_it_wrote(shop: Project) -> None:
-    from cacheunit_build.build import build
-    from cacheunit_build.commands.session import Session
+    from cacheunit_build.builder.build import build
+    from cacheunit_build.cli.context import Session
 
     edges = Session(shop.root, quiet=True, verbose=False).edges()
     shop.edit("templates/general.md.j2", "one", "two")
@@ -953,8 +953,8 @@ def test_processes_that_build_at_once_and_share_a_cache_agree(project: Project) 
 
 
 def test_threads_of_one_process_that_build_at_once_agree(shop: Project) -> None:
-    from cacheunit_build.build import build
-    from cacheunit_build.commands.session import Session
+    from cacheunit_build.builder.build import build
+    from cacheunit_build.cli.context import Session
 
     session = Session(shop.root, quiet=True, verbose=False)
     shop.edit("templates/general.md.j2", "one", "two")

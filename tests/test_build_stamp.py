@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from test_traces import BASE, LOCK, SEALED, age_sources, signed
+from test_build_record import BASE, LOCK, SEALED, age_sources, signed
 
-from cacheunit_build.commands.lean import sealed_output
-from cacheunit_build.edges import seal as seal_edge
-from cacheunit_build.edges.seal import Seal, read_seal
+from cacheunit_build.adapters.storage import build_stamp as seal_edge
+from cacheunit_build.adapters.storage.build_stamp import Seal, read_seal
+from cacheunit_build.cli.fast_path import sealed_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cacheunit_build.impact import cost, impact
-from cacheunit_build.target import CacheRule
+from cacheunit_build.domain.cache_rule import cost, impact
+from cacheunit_build.domain.target import CacheRule
 
 ids = st.integers(min_value=0, max_value=3)
 tokens = st.lists(ids, max_size=40)

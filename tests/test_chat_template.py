@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.chat import chat_template
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.model import Conversation, Turn
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.models import Conversation, Turn
+from cacheunit_build.templating.chat_template import chat_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tokenizers import Tokenizer
 
-from cacheunit_build import cli
-from cacheunit_build.commands.session import Session
+from cacheunit_build.cli import main as cli
+from cacheunit_build.cli.context import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

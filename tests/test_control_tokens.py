@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests_support import default_vocabulary, reference
+from support import default_vocabulary, reference
 
 if TYPE_CHECKING:
     from conftest import Project

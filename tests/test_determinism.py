@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 
 SOURCES = {
     "cacheunit.toml": '[target.small]\nextends = "deepseek-v4"\ncache.unit = 16\n',

@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests_support import reference
+from support import reference
 
 if TYPE_CHECKING:
     from pathlib import Path

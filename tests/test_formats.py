@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cacheunit_build.report.annotation import annotation
-from cacheunit_build.report.table import markdown_table
-from cacheunit_build.report.textdiff import text_diff, visible
+from cacheunit_build.reports.github import annotation
+from cacheunit_build.reports.table import markdown_table
+from cacheunit_build.reports.text_diff import text_diff, visible
 
 if TYPE_CHECKING:
     from pathlib import Path

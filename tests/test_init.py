@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheunit_build.environment import FrozenEnvironment
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.manifest import parse_manifest
-from cacheunit_build.scaffold import literal_template, new_project, prefix_name
+from cacheunit_build.cli.scaffold import literal_template, new_project, prefix_name
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.parsing.manifest import parse_manifest
+from cacheunit_build.templating.environment import FrozenEnvironment
 
 
 @given(st.text(st.sampled_from("{}%#-'\"\\ab\n ") | st.characters(exclude_categories=["Cs"], exclude_characters="\r")))

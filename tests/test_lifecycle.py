@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import pytest
 
-from cacheunit_build.edges.files import ProjectFiles
+from cacheunit_build.adapters.storage.project_files import ProjectFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOCK = "cacheunit.lock"
 STYLE = "templates/partials/style.md.j2"
 VARIANTS = ["deep/b@locale=de", "deep/b@locale=en"]
-PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 
 
 @pytest.fixture

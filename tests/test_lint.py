@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.codes import CODES
-from cacheunit_build.edges import secrets
+from cacheunit_build.adapters.system import secret_scanner as secrets
+from cacheunit_build.lint.registry import CODES
 
 if TYPE_CHECKING:
     from conftest import Project

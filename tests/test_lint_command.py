@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from cacheunit_build.codes import CODES, GROUPS
-from cacheunit_build.finding import Finding, Linted
-from cacheunit_build.report.lint import linted_github, linted_markdown, linted_text
+from cacheunit_build.lint.registry import CODES, GROUPS
+from cacheunit_build.lint.results import Finding, Linted
+from cacheunit_build.reports.lint import linted_github, linted_markdown, linted_text
 
 if TYPE_CHECKING:
     from pathlib import Path

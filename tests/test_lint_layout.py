@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests_support import count_default
+from support import count_default
 
 if TYPE_CHECKING:
     from conftest import Project

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.lock import LockUnknownError, drift_between, drift_on_disk, parse_lock, write_lock
-from cacheunit_build.model import Entry, Lock, TargetIdentity
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.models import Entry, Lock, TargetIdentity
+from cacheunit_build.lockfile.format import LockUnknownError, drift_between, drift_on_disk, parse_lock, write_lock
 
 SHA = ["sha256:" + digit * 64 for digit in "0123456789abcdef"]
 shas = st.sampled_from(SHA)

@@ -16,11 +16,11 @@ from conftest import Project
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cacheunit_build.edges.drivers import merge_texts
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.lock import LockUnknownError, parse_lock, write_lock
-from cacheunit_build.merging import merge_locks
-from cacheunit_build.model import Entry, Lock, TargetIdentity
+from cacheunit_build.adapters.git.merge_driver import merge_texts
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.models import Entry, Lock, TargetIdentity
+from cacheunit_build.lockfile.format import LockUnknownError, parse_lock, write_lock
+from cacheunit_build.lockfile.merge import merge_locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cacheunit_build.config import parse_config
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.manifest import ManifestSchema, expand, parse_manifest
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.parsing.manifest import ManifestSchema, expand, parse_manifest
+from cacheunit_build.parsing.settings import parse_config
 
 if TYPE_CHECKING:
-    from cacheunit_build.model import Manifest
+    from cacheunit_build.domain.models import Manifest
 
 
 def manifest(text: str) -> Manifest:

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry import trace
 
 from cacheunit_build import load
-from cacheunit_build.usage import Usage, read_usage
+from cacheunit_build.domain.usage import Usage, read_usage
 
 if TYPE_CHECKING:
     from conftest import Project

@@ -8,10 +8,17 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests_support import count_default
+from support import count_default
 
 import cacheunit_build
-from cacheunit_build.align import MOST_CALLS, AlignmentError, align_padding, pad_text, pad_text_concat, pad_text_to
+from cacheunit_build.compiler.padding import (
+    MOST_CALLS,
+    AlignmentError,
+    align_padding,
+    pad_text,
+    pad_text_concat,
+    pad_text_to,
+)
 
 Count = Callable[[str], int]
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from cacheunit_build.model import Padding
-from cacheunit_build.plan import Count, make_plan
-from cacheunit_build.target import CacheRule
-from cacheunit_build.targets import known_targets
+from cacheunit_build.compiler.padding_plan import Count, make_plan
+from cacheunit_build.domain.models import Padding
+from cacheunit_build.domain.target import CacheRule
+from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
     from conftest import Project
 
-    from cacheunit_build.model import PaddingMode, Plan
-    from cacheunit_build.target import CacheKind
+    from cacheunit_build.domain.models import PaddingMode, Plan
+    from cacheunit_build.domain.target import CacheKind
 
 MODES: tuple[PaddingMode, ...] = ("auto", "always", "off")
 KINDS: tuple[CacheKind, ...] = ("blocks", "breakpoints", "tokens", "unknown")

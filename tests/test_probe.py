@@ -7,14 +7,14 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from engine_mock import Engine, serving
 from hypothesis import given
 from hypothesis import strategies as st
+from mock_server import Engine, serving
 
-from cacheunit_build.config import parse_config
-from cacheunit_build.fit import Grid, fit_exact, fit_grid
-from cacheunit_build.gauge import Gauges, read_gauges
-from cacheunit_build.targets import all_targets
+from cacheunit_build.endpoints.metrics import Gauges, read_gauges
+from cacheunit_build.endpoints.rule_fit import Grid, fit_exact, fit_grid
+from cacheunit_build.parsing.settings import parse_config
+from cacheunit_build.targets.loader import all_targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def probe(project: Project, engine: Engine, *arguments: str, form: str = CHAT, m
         engine.now += seconds
 
     with serving(engine), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cacheunit_build.edges.endpoint._pause", pause)
+        patch.setattr("cacheunit_build.adapters.system.http_endpoint._pause", pause)
         return project.run("probe", engine.url, "--model", model, "--request", form, "--format", "json", *arguments)
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.edges.encoders import python_encoder
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.model import Conversation, Turn
+from cacheunit_build.adapters.system.python_encoder import python_encoder
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.models import Conversation, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.manifest import expand, parse_manifest
-from cacheunit_build.render import Renderer
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.model import Rendered
+    from cacheunit_build.domain.models import Rendered
 
 
 def rendered(files: Mapping[str, str], manifest: str = "system: a.j2") -> Rendered:

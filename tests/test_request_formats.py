@@ -15,7 +15,10 @@ from openai.types import completion_create_params as openai_text
 from openai.types.chat import completion_create_params as openai_chat
 from openai.types.responses import response_create_params as openai_responses
 
-from cacheunit_build.compose import (
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.models import Rendered, Tool, Turn
+from cacheunit_build.domain.target import Frame
+from cacheunit_build.request_formats.fragments import (
     conversation,
     flat_frame,
     freeze_fragment,
@@ -23,16 +26,13 @@ from cacheunit_build.compose import (
     plain_frame,
     segment_fingerprints,
 )
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.model import Rendered, Tool, Turn
-from cacheunit_build.target import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from conftest import Project
 
-    from cacheunit_build.target import Marker, RequestFormat
+    from cacheunit_build.domain.target import Marker, RequestFormat
 
 Json = dict[str, Any]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheunit_build.family import family_tree
+from cacheunit_build.diff.sharing_tree import family_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from conftest import Project
 
-    from cacheunit_build.family import Branch
+    from cacheunit_build.diff.sharing_tree import Branch
 
 ids = st.lists(st.integers(0, 2), max_size=20)
 families = st.dictionaries(st.sampled_from("abcdef"), ids, min_size=1)

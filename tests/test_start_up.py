@@ -8,14 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from test_traces import age_sources
+from test_build_record import age_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import Project
 
-START = "import sys; from cacheunit_build.entry import main; main_ = main; sys.argv[0] = 'cacheunit'; main_()"
+START = "import sys; from cacheunit_build.cli.entry import main; main_ = main; sys.argv[0] = 'cacheunit'; main_()"
 
 
 def started(project: Project, *arguments: str, code: str = START) -> tuple[int, str, str]:
@@ -42,7 +42,7 @@ def test_what_the_short_way_says_is_what_the_whole_command_line_says(shop: Proje
 def test_the_short_way_loads_nothing_heavy(shop: Project, command: str) -> None:
     age_sources(shop)
     code = (
-        "import sys\ntry:\n    from cacheunit_build.entry import main\n    main()\nfinally:\n"
+        "import sys\ntry:\n    from cacheunit_build.cli.entry import main\n    main()\nfinally:\n"
         "    print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
     )
     loaded = set(started(shop, command, code=code)[2].split())

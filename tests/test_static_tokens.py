@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests_support import default_vocabulary, reference
+from support import default_vocabulary, reference
 
-from cacheunit_build.boundary import CONTINUATIONS, static_tokens
+from cacheunit_build.compiler.static_tokens import CONTINUATIONS, static_tokens
 
 
 def static(stem: str) -> tuple[int, int]:

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build import targets
-from cacheunit_build.commands import setup
-from cacheunit_build.config import parse_config
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.targets import all_targets, find_target, known_targets, target_names
+from cacheunit_build.cli.commands import setup
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.parsing.settings import parse_config
+from cacheunit_build.targets import loader as targets
+from cacheunit_build.targets.loader import all_targets, find_target, known_targets, target_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from conftest import Project
 
-    from cacheunit_build.target import Target
+    from cacheunit_build.domain.target import Target
 
 KNOWN = known_targets()
-FOLDER = resources.files(targets)
+FOLDER = resources.files("cacheunit_build.targets")
 FILES = {entry.name: entry.read_bytes() for entry in FOLDER.iterdir() if entry.name.endswith(".toml")}
 ENGINES = {"vllm", "sglang", "tensorrt-llm", "llama-cpp"}
 ISSUE = {
@@ -281,8 +281,8 @@ def test_two_targets_that_differ_in_letter_case_only_are_refused() -> None:
 
 
 def test_a_vocabulary_in_a_package_of_a_missing_package_is_a_fault() -> None:
-    from cacheunit_build.edges.tokenizers import TokenizerShelf
-    from cacheunit_build.target import TokenizerSpec
+    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.domain.target import TokenizerSpec
 
     with pytest.raises(CacheunitError, match="there is no vocabulary"):
         TokenizerShelf(lambda _: None).load(TokenizerSpec(package="no_such.package", file="tokenizer.json"))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests_support import default_vocabulary, reference, vocabulary_file
+from support import default_vocabulary, reference, vocabulary_file
 
-from cacheunit_build.edges import vocabulary as vocabulary_module
-from cacheunit_build.edges.carried import PROVEN
-from cacheunit_build.edges.tokenizers import OWN, REFERENCE, TIKTOKEN, TokenizerShelf
-from cacheunit_build.edges.vocabulary import Vocabulary
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.target import TokenizerSpec
+from cacheunit_build.adapters.tokenizers import vocabulary as vocabulary_module
+from cacheunit_build.adapters.tokenizers.loader import OWN, REFERENCE, TIKTOKEN, TokenizerShelf
+from cacheunit_build.adapters.tokenizers.tiktoken_conversion import PROVEN
+from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.target import TokenizerSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

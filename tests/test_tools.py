@@ -12,14 +12,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cacheunit_build.compose import conversation
-from cacheunit_build.document import read_json
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.fingerprint import compact_json
-from cacheunit_build.model import Rendered
-from cacheunit_build.source import parse_data
-from cacheunit_build.tools import parse_tools
-from cacheunit_build.yaml12 import read_yaml
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.fingerprint import compact_json
+from cacheunit_build.domain.models import Rendered
+from cacheunit_build.parsing.data_file import parse_data
+from cacheunit_build.parsing.document import read_json
+from cacheunit_build.parsing.tools import parse_tools
+from cacheunit_build.parsing.yaml import read_yaml
+from cacheunit_build.request_formats.fragments import conversation
 
 if TYPE_CHECKING:
     import random
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from conftest import Project
 
-    from cacheunit_build.model import Tool
+    from cacheunit_build.domain.models import Tool
 
 Json = dict[str, Any]
 

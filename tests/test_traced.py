@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheunit_build.manifest import expand, parse_manifest
-from cacheunit_build.render import Renderer
-from cacheunit_build.traced import Traced, concat, derived, pieces_of
+from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.templating.renderer import Renderer
+from cacheunit_build.templating.traced import Traced, concat, derived, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.model import Rendered, Variant
-    from cacheunit_build.origin import Origins, SourceMap
+    from cacheunit_build.domain.models import Rendered, Variant
+    from cacheunit_build.domain.source_map import Origins, SourceMap
 
 REPOSITORY = Path(__file__).parent.parent
 MANIFEST = "prefixes/a.yaml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from engine_mock import Engine, serving
+from mock_server import Engine, serving
 
 if TYPE_CHECKING:
     from conftest import Project, Ran
@@ -116,7 +116,7 @@ def test_a_server_that_is_busy_or_breaks_off_is_asked_again(
     built: Project, failures: list[int | str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("cacheunit_build.edges.endpoint._pause", slept.append)
+    monkeypatch.setattr("cacheunit_build.adapters.system.http_endpoint._pause", slept.append)
     ran = verify(built, Engine(failures=list(failures), retry_after="3"), "a")
     assert [item["verdict"] for item in compared(ran)] == ["as predicted"]
     waited = [3.0 if isinstance(failure, int) else 2.0**index for index, failure in enumerate(failures)]

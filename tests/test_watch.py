@@ -19,17 +19,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
-from tests_support import reference
+from support import reference
 
-from cacheunit_build.commands.session import Session
-from cacheunit_build.commands.watch import WatchBuilds
-from cacheunit_build.edges import files as files_edge
-from cacheunit_build.edges import watch as watch_edge
-from cacheunit_build.edges.cache import BuildMemory
-from cacheunit_build.edges.watch import Watcher
-from cacheunit_build.errors import fail
-from cacheunit_build.render import Renderer
-from cacheunit_build.targets import known_targets
+from cacheunit_build.adapters.storage import project_files as files_edge
+from cacheunit_build.adapters.storage.build_cache import BuildMemory
+from cacheunit_build.adapters.system import file_watcher as watch_edge
+from cacheunit_build.adapters.system.file_watcher import Watcher
+from cacheunit_build.cli.commands.watch import WatchBuilds
+from cacheunit_build.cli.context import Session
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.targets.loader import known_targets
+from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from conftest import Cacheunit, Project
     from watchdog.events import FileSystemEvent
 
-    from cacheunit_build.errors import Fault
-    from cacheunit_build.model import Rendered, Variant
-    from cacheunit_build.result import Built
+    from cacheunit_build.builder.results import Built
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.models import Rendered, Variant
 
-PROGRAM = [sys.executable, "-u", "-c", "from cacheunit_build.cli import main; main()"]
+PROGRAM = [sys.executable, "-u", "-c", "from cacheunit_build.cli.main import main; main()"]
 LOCK = "cacheunit.lock"
 DEADLINE = 15.0
 """Seconds within which what must happen happens, on a slow machine too."""

@@ -6,10 +6,16 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler import compile_project
-from cacheunit_build.errors import CacheunitError, fail
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.lock import (
+from cacheunit_build.builder.changed_inputs import SinceLock
+from cacheunit_build.builder.results import Built, Checked
+from cacheunit_build.builder.up_to_date import on_disk
+from cacheunit_build.compiler.project import compile_project
+from cacheunit_build.domain.build_record import Record, trace_of
+from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.models import Artifact, Drift, Lock, artifact_paths
+from cacheunit_build.domain.protocols import LOCK, Selection
+from cacheunit_build.lockfile.format import (
     EMPTY,
     LockUnknownError,
     drift_between,
@@ -17,20 +23,14 @@ from cacheunit_build.lock import (
     parse_lock,
     write_lock,
 )
-from cacheunit_build.model import Artifact, Drift, Lock, artifact_paths
-from cacheunit_build.ports import LOCK, Selection
-from cacheunit_build.quick import on_disk
-from cacheunit_build.result import Built, Checked
-from cacheunit_build.since import SinceLock
-from cacheunit_build.trace import Record, trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.compiler import Compiled
-    from cacheunit_build.model import Entry, Outcome
-    from cacheunit_build.ports import Edges, Files, Key, Progress
-    from cacheunit_build.trace import Trace
+    from cacheunit_build.compiler.project import Compiled
+    from cacheunit_build.domain.build_record import Trace
+    from cacheunit_build.domain.models import Entry, Outcome
+    from cacheunit_build.domain.protocols import Edges, Files, Key, Progress
 
 
 def build(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.result import Change
+from cacheunit_build.builder.results import Change
+from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.compiler import Compiled
-    from cacheunit_build.model import Lock
-    from cacheunit_build.ports import Edges, Key
+    from cacheunit_build.compiler.project import Compiled
+    from cacheunit_build.domain.models import Lock
+    from cacheunit_build.domain.protocols import Edges, Key
 
 
 class SinceLock:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.build import old_lock
-from cacheunit_build.compiler import compile_without_faults
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.model import Artifact
-from cacheunit_build.result import Change
-from cacheunit_build.since import SinceLock
+from cacheunit_build.builder.build import old_lock
+from cacheunit_build.builder.changed_inputs import SinceLock
+from cacheunit_build.builder.results import Change
+from cacheunit_build.compiler.project import compile_without_faults
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.models import Artifact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.model import TargetIdentity
-    from cacheunit_build.ports import Edges, Selection
+    from cacheunit_build.domain.models import TargetIdentity
+    from cacheunit_build.domain.protocols import Edges, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.errors import Fault
-    from cacheunit_build.impact import Cost
-    from cacheunit_build.model import Drift, Entry, Outcome
-    from cacheunit_build.origin import Place
-    from cacheunit_build.ports import Key
-    from cacheunit_build.target import Price
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.domain.cache_rule import Cost
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.models import Drift, Entry, Outcome
+    from cacheunit_build.domain.protocols import Key
+    from cacheunit_build.domain.source_map import Place
+    from cacheunit_build.domain.target import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.model import Drift, artifact_paths
-from cacheunit_build.ports import LOCK
-from cacheunit_build.result import Built, Checked
+from cacheunit_build.builder.results import Built, Checked
+from cacheunit_build.domain.models import Drift, artifact_paths
+from cacheunit_build.domain.protocols import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.model import Outcome
-    from cacheunit_build.ports import Files, Memory
+    from cacheunit_build.domain.models import Outcome
+    from cacheunit_build.domain.protocols import Files, Memory
 
 _MANIFESTS = (".yaml", ".yml")
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from cacheunit_build.edges.files import ProjectFiles, find_root
-from cacheunit_build.edges.folders import CACHE
-from cacheunit_build.errors import CacheunitError, fail
-from cacheunit_build.ports import LOCK, Edges
+from cacheunit_build.adapters.storage.discovery import CACHE
+from cacheunit_build.adapters.storage.project_files import ProjectFiles, find_root
+from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.protocols import LOCK, Edges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from cacheunit_build.edges.cache import BuildMemory
-    from cacheunit_build.edges.tokenizers import TokenizerShelf
-    from cacheunit_build.errors import Fault
+    from cacheunit_build.adapters.storage.build_cache import BuildMemory
+    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.domain.errors import Fault
 
 OK, NO, WRONG, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
@@ -43,9 +43,9 @@ class Session:
 
     def shelf(self, files: ProjectFiles) -> TokenizerShelf:
         """The vocabularies that this project can name."""
-        from cacheunit_build.edges.compiled import CompiledVocabularies
-        from cacheunit_build.edges.tokenizers import TokenizerShelf
-        from cacheunit_build.targets import known_targets
+        from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+        from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies
+        from cacheunit_build.targets.loader import known_targets
 
         rulers = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
         return TokenizerShelf(files.read, rulers, CompiledVocabularies(files.root / CACHE))
@@ -56,8 +56,8 @@ class Session:
 
     def edges_of(self, files: ProjectFiles, memory: BuildMemory, shelf: TokenizerShelf | None = None) -> Edges:
         """The outside world of a project that is open."""
-        from cacheunit_build.edges.encoders import python_encoder
-        from cacheunit_build.edges.git import History
+        from cacheunit_build.adapters.git.history import History
+        from cacheunit_build.adapters.system.python_encoder import python_encoder
 
         tokenizers = self.shelf(files) if shelf is None else shelf
         history = History(files.root, LOCK)
@@ -65,7 +65,7 @@ class Session:
 
     def edges_again(self) -> Callable[[Path], Edges]:
         """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
-        from cacheunit_build.commands.lean import open_project
+        from cacheunit_build.cli.fast_path import open_project
 
         shelves: list[TokenizerShelf] = []
         memories: list[BuildMemory] = []
@@ -84,7 +84,7 @@ class Session:
 
     @cached_property
     def _above(self) -> str:
-        from cacheunit_build.edges.revision import Repository
+        from cacheunit_build.adapters.git.revision import Repository
 
         try:
             return Repository(find_root(self.folder)).prefix

@@ -9,13 +9,13 @@ import sys
 def main() -> None:
     """Runs the command line and exits."""
     if sys.argv[1:] in (["build"], ["check"]):
-        from cacheunit_build.commands.lean import sealed_output
+        from cacheunit_build.cli.fast_path import sealed_output
 
         output = sealed_output(os.getcwd(), sys.argv[1])  # noqa: PTH109 - as the whole command line finds it
         if output is not None:
             _put(f"{output}\n".encode())
             return
-    from cacheunit_build.cli import main as whole
+    from cacheunit_build.cli.main import main as whole
 
     whole()
 

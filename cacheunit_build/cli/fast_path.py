@@ -5,32 +5,32 @@ By the seal, which loads next to nothing; else by the record.
 
 from __future__ import annotations
 
-from cacheunit_build.edges.folders import CACHE, find_root
-from cacheunit_build.edges.seal import read_seal
+from cacheunit_build.adapters.storage.build_stamp import read_seal
+from cacheunit_build.adapters.storage.discovery import CACHE, find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cacheunit_build.edges.cache import BuildMemory
-    from cacheunit_build.edges.files import ProjectFiles
-    from cacheunit_build.model import Outcome
-    from cacheunit_build.result import Built, Checked
+    from cacheunit_build.adapters.storage.build_cache import BuildMemory
+    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.builder.results import Built, Checked
+    from cacheunit_build.domain.models import Outcome
 
 
 def open_project(root: Path, before: BuildMemory | None = None) -> tuple[ProjectFiles, BuildMemory]:
     """The files of the project at `root`, and what the last build remembered of them; `before` may save parsing it."""
-    from cacheunit_build.edges.cache import BuildMemory
-    from cacheunit_build.edges.files import ProjectFiles
+    from cacheunit_build.adapters.storage.build_cache import BuildMemory
+    from cacheunit_build.adapters.storage.project_files import ProjectFiles
 
     memory = BuildMemory(root / CACHE, _unchanged_texts) if before is None else before.again()
     return ProjectFiles(root, memory.stats(), memory.trusted_before()), memory
 
 
 def _unchanged_texts(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    from cacheunit_build.report.text import built_text, checked_text
-    from cacheunit_build.result import Built, Checked
+    from cacheunit_build.builder.results import Built, Checked
+    from cacheunit_build.reports.text import built_text, checked_text
 
     built = Built(artifacts=tuple(outcomes), lock="unchanged")
     return {"build": built_text(built), "check": checked_text(Checked(verified=len(outcomes)))}
@@ -50,8 +50,8 @@ def unchanged_build(files: ProjectFiles, memory: BuildMemory) -> Built | None:
 
     Where files had to be read to be sure of that, the next run need not; and it finds a seal.
     """
-    from cacheunit_build.errors import CacheunitError
-    from cacheunit_build.quick import quick_build
+    from cacheunit_build.builder.up_to_date import quick_build
+    from cacheunit_build.domain.errors import CacheunitError
 
     memory.begin()
     try:
@@ -65,8 +65,8 @@ def unchanged_build(files: ProjectFiles, memory: BuildMemory) -> Built | None:
 
 def unchanged_check(files: ProjectFiles, memory: BuildMemory) -> Checked | None:
     """The check of a project in which everything is as the last build left it, by its record."""
-    from cacheunit_build.errors import CacheunitError
-    from cacheunit_build.quick import quick_check
+    from cacheunit_build.builder.up_to_date import quick_check
+    from cacheunit_build.domain.errors import CacheunitError
 
     try:
         return quick_check(files, memory)

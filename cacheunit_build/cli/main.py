@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands import git, lint, live, project, review, setup, texts, watch
-from cacheunit_build.commands.session import BUG, INTERRUPTED, OK, WRONG, Session, say_faults
-from cacheunit_build.errors import CacheunitError, Fault
+from cacheunit_build.cli.commands import count as texts
+from cacheunit_build.cli.commands import diff as review
+from cacheunit_build.cli.commands import git, lint, live, project, setup, watch
+from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG, Session, say_faults
+from cacheunit_build.domain.errors import CacheunitError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

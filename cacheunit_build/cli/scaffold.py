@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from cacheunit_build.errors import fail
+from cacheunit_build.domain.errors import fail
 
 SETTINGS = """\
 # Settings of cacheunit; every key may be left out.

@@ -6,10 +6,14 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.align import AlignmentError, pad_text_to
-from cacheunit_build.boundary import static_tokens
-from cacheunit_build.chat import chat_template
-from cacheunit_build.compose import (
+from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
+from cacheunit_build.compiler.padding_plan import Count, make_plan
+from cacheunit_build.compiler.static_tokens import static_tokens
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_ids, fingerprint_json
+from cacheunit_build.domain.models import Artifact, Conversation, Entry, Lookup, Static, TargetIdentity
+from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.request_formats.fragments import (
     conversation,
     flat_frame,
     freeze_fragment,
@@ -17,18 +21,14 @@ from cacheunit_build.compose import (
     plain_frame,
     segment_fingerprints,
 )
-from cacheunit_build.errors import CacheunitError, Fault, fail
-from cacheunit_build.fingerprint import compact_json, fingerprint, fingerprint_ids, fingerprint_json
-from cacheunit_build.model import Artifact, Conversation, Entry, Lookup, Static, TargetIdentity
-from cacheunit_build.paths import normal_path
-from cacheunit_build.plan import Count, make_plan
+from cacheunit_build.templating.chat_template import chat_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.model import Plan, Rendered, Tool, Variant
-    from cacheunit_build.ports import Inputs, Tokenizer
-    from cacheunit_build.target import Target
+    from cacheunit_build.domain.models import Plan, Rendered, Tool, Variant
+    from cacheunit_build.domain.protocols import Inputs, Tokenizer
+    from cacheunit_build.domain.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.align import align_padding, pad_text_concat
-from cacheunit_build.boundary import static_tokens
-from cacheunit_build.errors import fail
-from cacheunit_build.model import Conversation, Static
+from cacheunit_build.compiler.padding import align_padding, pad_text_concat
+from cacheunit_build.compiler.static_tokens import static_tokens
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.models import Conversation, Static
 
 if TYPE_CHECKING:
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.ports import Tokenizer
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.domain.protocols import Tokenizer
 
 
 Framed = Callable[[str, str], str]

@@ -12,7 +12,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.errors import CacheunitError, Fault
+from cacheunit_build.domain.errors import CacheunitError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

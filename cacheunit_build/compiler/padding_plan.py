@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.model import Plan
+from cacheunit_build.domain.models import Plan
 
 if TYPE_CHECKING:
-    from cacheunit_build.model import Padding
-    from cacheunit_build.target import CacheRule
+    from cacheunit_build.domain.models import Padding
+    from cacheunit_build.domain.target import CacheRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

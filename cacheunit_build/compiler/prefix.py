@@ -6,24 +6,24 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.artifact import compile_artifact, ready_target
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.manifest import expand, parse_manifest
-from cacheunit_build.model import Lookup
-from cacheunit_build.paths import normal_path
-from cacheunit_build.render import Renderer
-from cacheunit_build.source import parse_data
-from cacheunit_build.targets import find_target, target_names
-from cacheunit_build.tools import parse_tools
+from cacheunit_build.compiler.artifact import compile_artifact, ready_target
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.models import Lookup
+from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.parsing.data_file import parse_data
+from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.parsing.tools import parse_tools
+from cacheunit_build.targets.loader import find_target, target_names
+from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.model import Config, Manifest, Outcome, Tool, Variant
-    from cacheunit_build.ports import Inputs, Selection
-    from cacheunit_build.target import Target
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.domain.models import Config, Manifest, Outcome, Tool, Variant
+    from cacheunit_build.domain.protocols import Inputs, Selection
+    from cacheunit_build.domain.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

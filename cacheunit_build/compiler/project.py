@@ -6,22 +6,22 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.config import parse_config
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.ports import Selection
-from cacheunit_build.prefix import CompiledPrefix, PrefixCompiler
-from cacheunit_build.render import Renderer
-from cacheunit_build.targets import all_targets, named_target
+from cacheunit_build.compiler.prefix import CompiledPrefix, PrefixCompiler
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.parsing.settings import parse_config
+from cacheunit_build.targets.loader import all_targets, named_target
+from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.model import Config, Outcome, TargetIdentity, Variant
-    from cacheunit_build.origin import Origins
-    from cacheunit_build.ports import Inputs, Key, Progress, Sources
-    from cacheunit_build.target import Target
-    from cacheunit_build.trace import Trace
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.domain.build_record import Trace
+    from cacheunit_build.domain.models import Config, Outcome, TargetIdentity, Variant
+    from cacheunit_build.domain.protocols import Inputs, Key, Progress, Sources
+    from cacheunit_build.domain.source_map import Origins
+    from cacheunit_build.domain.target import Target
 
     Reuse = Callable[[str], Trace | None]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cacheunit_build.model import Static
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.domain.models import Static
+from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.impact import Cost, Impact, cost, impact
-from cacheunit_build.locate import SourceChanges
-from cacheunit_build.origin import Place
-from cacheunit_build.plan import Count
-from cacheunit_build.result import FirstChange
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.builder.results import FirstChange
+from cacheunit_build.compiler.padding_plan import Count
+from cacheunit_build.diff.change_location import SourceChanges
+from cacheunit_build.domain.cache_rule import Cost, Impact, cost, impact
+from cacheunit_build.domain.sequences import common_prefix
+from cacheunit_build.domain.source_map import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cacheunit_build.model import Artifact
-    from cacheunit_build.origin import Chain
-    from cacheunit_build.ports import Key
-    from cacheunit_build.result import Difference, Part
-    from cacheunit_build.target import CacheRule
-    from cacheunit_build.version import Version
+    from cacheunit_build.builder.results import Difference, Part
+    from cacheunit_build.diff.snapshot import Version
+    from cacheunit_build.domain.models import Artifact
+    from cacheunit_build.domain.protocols import Key
+    from cacheunit_build.domain.source_map import Chain
+    from cacheunit_build.domain.target import CacheRule
 
 
 class Contrast:

@@ -7,13 +7,13 @@ from difflib import SequenceMatcher
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.origin import Place
-from cacheunit_build.sequences import common_ends
+from cacheunit_build.domain.sequences import common_ends
+from cacheunit_build.domain.source_map import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from cacheunit_build.origin import Chain
+    from cacheunit_build.domain.source_map import Chain
 
 _MOST_COMPARED = 4_000_000  # lines of one side times lines of the other: beyond, the middle is one hunk
 

@@ -6,22 +6,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler import compile_project, compile_without_faults, read_project
-from cacheunit_build.contrast import Contrast
-from cacheunit_build.errors import CacheunitError
-from cacheunit_build.lock import EMPTY, drift_between, parse_lock
-from cacheunit_build.model import Lock
-from cacheunit_build.ports import LOCK, Selection
-from cacheunit_build.result import Diff, Difference
-from cacheunit_build.version import Version
+from cacheunit_build.builder.results import Diff, Difference
+from cacheunit_build.compiler.project import compile_project, compile_without_faults, read_project
+from cacheunit_build.diff.artifact_diff import Contrast
+from cacheunit_build.diff.snapshot import Version
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.models import Lock
+from cacheunit_build.domain.protocols import LOCK, Selection
+from cacheunit_build.lockfile.format import EMPTY, drift_between, parse_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cacheunit_build.errors import Fault
-    from cacheunit_build.model import Drift
-    from cacheunit_build.ports import Edges, Key, Past, Progress, Sources
-    from cacheunit_build.trace import Trace
+    from cacheunit_build.domain.build_record import Trace
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.models import Drift
+    from cacheunit_build.domain.protocols import Edges, Key, Past, Progress, Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

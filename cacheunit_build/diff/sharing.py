@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler import compile_without_faults
-from cacheunit_build.family import family_tree
-from cacheunit_build.version import Version
+from cacheunit_build.compiler.project import compile_without_faults
+from cacheunit_build.diff.sharing_tree import family_tree
+from cacheunit_build.diff.snapshot import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from cacheunit_build.family import Branch
-    from cacheunit_build.model import Artifact
-    from cacheunit_build.origin import SourceMap
-    from cacheunit_build.ports import Edges, Selection
-    from cacheunit_build.target import CacheRule
+    from cacheunit_build.diff.sharing_tree import Branch
+    from cacheunit_build.domain.models import Artifact
+    from cacheunit_build.domain.protocols import Edges, Selection
+    from cacheunit_build.domain.source_map import SourceMap
+    from cacheunit_build.domain.target import CacheRule
 
 MOST_SECTIONS = 8
 """How many shared sections are tried at the front, for each target."""

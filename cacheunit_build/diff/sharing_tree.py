@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

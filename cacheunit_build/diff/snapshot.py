@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler import origins_of
-from cacheunit_build.compose import wire_blocks
-from cacheunit_build.model import Artifact
+from cacheunit_build.compiler.project import origins_of
+from cacheunit_build.domain.models import Artifact
+from cacheunit_build.request_formats.fragments import wire_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.compiler import Compiled
-    from cacheunit_build.model import Outcome
-    from cacheunit_build.origin import Chain, Origins
-    from cacheunit_build.ports import Key, Sources
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.compiler.project import Compiled
+    from cacheunit_build.domain.models import Outcome
+    from cacheunit_build.domain.protocols import Key, Sources
+    from cacheunit_build.domain.source_map import Chain, Origins
 
 
 class Version:

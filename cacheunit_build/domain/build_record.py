@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.model import Entry, Lock, Lookup, Outcome, Plan, TargetIdentity, artifact_paths
-from cacheunit_build.ports import LOCK
+from cacheunit_build.domain.models import Entry, Lock, Lookup, Outcome, Plan, TargetIdentity, artifact_paths
+from cacheunit_build.domain.protocols import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.target import CacheRule
+    from cacheunit_build.domain.target import CacheRule
 
 MILLION = 1_000_000
 

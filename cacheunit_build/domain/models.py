@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cacheunit_build.errors import Fault
+from cacheunit_build.domain.errors import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.document import Document
+    from cacheunit_build.parsing.document import Document
 
 Axis = str | int | bool
 Role = Literal["user", "assistant"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from cacheunit_build.errors import fail
+from cacheunit_build.domain.errors import fail
 
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

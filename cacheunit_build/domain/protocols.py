@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cacheunit_build.errors import CacheunitError
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from cacheunit_build.model import Conversation
-    from cacheunit_build.target import RequestFormat, TokenizerSpec
-    from cacheunit_build.trace import Record
-    from cacheunit_build.usage import Usage
+    from cacheunit_build.domain.build_record import Record
+    from cacheunit_build.domain.models import Conversation
+    from cacheunit_build.domain.target import RequestFormat, TokenizerSpec
+    from cacheunit_build.domain.usage import Usage
 
 LOCK = "cacheunit.lock"
 """The lockfile, relative to the project root."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.fit import Grid, fit_exact, fit_grid
-from cacheunit_build.trial import unknown
+from cacheunit_build.endpoints.probe_session import unknown
+from cacheunit_build.endpoints.rule_fit import Grid, fit_exact, fit_grid
 
 if TYPE_CHECKING:
-    from cacheunit_build.reach import Reach
-    from cacheunit_build.trial import Trial
+    from cacheunit_build.endpoints.probe_session import Trial
+    from cacheunit_build.endpoints.warmup import Reach
 
 _MINIMA = (64, 128, 256, 512, 1024, 2048, 4096)
 """Minima that providers document, tried first."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.fit import Grid
-from cacheunit_build.gauge import Gauges, read_gauges
-from cacheunit_build.ports import BoundsError
-from cacheunit_build.reach import find_reach
-from cacheunit_build.survey import Survey
-from cacheunit_build.trial import Subject, Trial, UnknownRuleError
+from cacheunit_build.domain.protocols import BoundsError
+from cacheunit_build.endpoints.boundary_search import Survey
+from cacheunit_build.endpoints.metrics import Gauges, read_gauges
+from cacheunit_build.endpoints.probe_session import Subject, Trial, UnknownRuleError
+from cacheunit_build.endpoints.rule_fit import Grid
+from cacheunit_build.endpoints.warmup import find_reach
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.ports import Server
-    from cacheunit_build.reach import Reach
-    from cacheunit_build.survey import Sighting
-    from cacheunit_build.target import CacheKind, Marker
+    from cacheunit_build.domain.protocols import Server
+    from cacheunit_build.domain.target import CacheKind, Marker
+    from cacheunit_build.endpoints.boundary_search import Sighting
+    from cacheunit_build.endpoints.warmup import Reach
 
 Repeat = Literal["same", "more", "less"]
 LastToken = Literal["recomputed", "served"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.compose import freeze_fragment
-from cacheunit_build.fingerprint import PREFIX, fingerprint
-from cacheunit_build.model import Rendered
-from cacheunit_build.verify import request_body
+from cacheunit_build.domain.fingerprint import PREFIX, fingerprint
+from cacheunit_build.domain.models import Rendered
+from cacheunit_build.endpoints.verify import request_body
+from cacheunit_build.request_formats.fragments import freeze_fragment
 
 if TYPE_CHECKING:
-    from cacheunit_build.target import Marker, RequestFormat
+    from cacheunit_build.domain.target import Marker, RequestFormat
 
 FILLERS = (" the", " a", " of", " x", "\nno")
 """Texts of which a repeat is one token more, in one vocabulary or another: which, the server's own counts say."""

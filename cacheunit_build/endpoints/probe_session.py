@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.errors import CacheunitError, Fault
-from cacheunit_build.ports import BoundsError
-from cacheunit_build.specimen import FILLERS, Specimen, specimen_body
+from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.protocols import BoundsError
+from cacheunit_build.endpoints.probe_request import FILLERS, Specimen, specimen_body
 
 if TYPE_CHECKING:
-    from cacheunit_build.ports import Server
-    from cacheunit_build.target import RequestFormat
-    from cacheunit_build.usage import Usage
+    from cacheunit_build.domain.protocols import Server
+    from cacheunit_build.domain.target import RequestFormat
+    from cacheunit_build.domain.usage import Usage
 
 _FIRST_GUESS = 64
 """Tokens of a specimen without filler, before the first was counted."""

@@ -6,22 +6,22 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cacheunit_build.build import old_lock
-from cacheunit_build.compiler import compile_without_faults
-from cacheunit_build.errors import fail
-from cacheunit_build.impact import reusable
-from cacheunit_build.lock import drift_on_disk
-from cacheunit_build.model import Artifact, Lock
-from cacheunit_build.ports import LOCK
-from cacheunit_build.sequences import common_prefix
+from cacheunit_build.builder.build import old_lock
+from cacheunit_build.compiler.project import compile_without_faults
+from cacheunit_build.domain.cache_rule import reusable
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.models import Artifact, Lock
+from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.sequences import common_prefix
+from cacheunit_build.lockfile.format import drift_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.ports import Edges, Selection, Server
-    from cacheunit_build.target import RequestFormat
-    from cacheunit_build.usage import Usage
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.domain.protocols import Edges, Selection, Server
+    from cacheunit_build.domain.target import RequestFormat
+    from cacheunit_build.domain.usage import Usage
 
 CONTINUATIONS = (
     "Please say in one word what this is about.",

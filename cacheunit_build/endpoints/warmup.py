@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.ports import RefusedError
-from cacheunit_build.specimen import Specimen
-from cacheunit_build.trial import unknown
+from cacheunit_build.domain.protocols import RefusedError
+from cacheunit_build.endpoints.probe_request import Specimen
+from cacheunit_build.endpoints.probe_session import unknown
 
 if TYPE_CHECKING:
-    from cacheunit_build.target import Marker, RequestFormat
-    from cacheunit_build.trial import Trial, UnknownRuleError
+    from cacheunit_build.domain.target import Marker, RequestFormat
+    from cacheunit_build.endpoints.probe_session import Trial, UnknownRuleError
 
 SIZES = (1_600, 3_200, 6_400)
 """Tokens of the prefixes that are tried: each more than a minimum that a provider documents."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.lint.passage import Passage
-from cacheunit_build.manifest import expand
-from cacheunit_build.paths import normal_path
-from cacheunit_build.source import parse_data
-from cacheunit_build.tools import NOT_SENT
+from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.lint.segment import Passage
+from cacheunit_build.parsing.data_file import parse_data
+from cacheunit_build.parsing.manifest import expand
+from cacheunit_build.parsing.tools import NOT_SENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from cacheunit_build.model import Artifact, Manifest, Rendered, Variant
-    from cacheunit_build.ports import Files, Selection
-    from cacheunit_build.render import Renderer
+    from cacheunit_build.domain.models import Artifact, Manifest, Rendered, Variant
+    from cacheunit_build.domain.protocols import Files, Selection
+    from cacheunit_build.templating.renderer import Renderer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

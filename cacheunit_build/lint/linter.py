@@ -6,27 +6,27 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.codes import Chosen
-from cacheunit_build.compiler import compile_without_faults, manifest_names, origins_of
-from cacheunit_build.finding import SEVERITIES, Finding, Linted
-from cacheunit_build.inspection import Found, Inspection, Means, counting, found_at
-from cacheunit_build.lint.ignores import ignores_in
-from cacheunit_build.lint.layout import MOST, advise, prefixes_part
-from cacheunit_build.lint.project import look_alikes, unreachable
-from cacheunit_build.lint.sections import likely_pairs
-from cacheunit_build.model import Artifact
-from cacheunit_build.places import Sources, Spot
-from cacheunit_build.ports import Selection
-from cacheunit_build.readings import read_prefix
-from cacheunit_build.render import Renderer
+from cacheunit_build.compiler.project import compile_without_faults, manifest_names, origins_of
+from cacheunit_build.domain.models import Artifact
+from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.lint.inputs import read_prefix
+from cacheunit_build.lint.prefix_linter import Found, Inspection, Means, counting, found_at
+from cacheunit_build.lint.registry import Chosen
+from cacheunit_build.lint.results import SEVERITIES, Finding, Linted
+from cacheunit_build.lint.rules.layout import MOST, advise, prefixes_part
+from cacheunit_build.lint.rules.project import look_alikes, unreachable
+from cacheunit_build.lint.rules.sections import likely_pairs
+from cacheunit_build.lint.source_locator import Sources, Spot
+from cacheunit_build.lint.suppressions import ignores_in
+from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cacheunit_build.compiler import Compiled
-    from cacheunit_build.lint.passage import Passage
-    from cacheunit_build.ports import Edges, Progress, Scanner
-    from cacheunit_build.readings import Reading, Script
+    from cacheunit_build.compiler.project import Compiled
+    from cacheunit_build.domain.protocols import Edges, Progress, Scanner
+    from cacheunit_build.lint.inputs import Reading, Script
+    from cacheunit_build.lint.segment import Passage
 
 
 def lint(

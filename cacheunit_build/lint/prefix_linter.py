@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.finding import Finding
-from cacheunit_build.lint import text_hits
-from cacheunit_build.lint.characters import mixed_normalization, token_hits
-from cacheunit_build.lint.layout import advise, exposed, soft_end, standing, variants_part
-from cacheunit_build.lint.project import look_alikes, unused
-from cacheunit_build.places import Spot
+from cacheunit_build.lint.results import Finding
+from cacheunit_build.lint.rules import text_hits
+from cacheunit_build.lint.rules.characters import mixed_normalization, token_hits
+from cacheunit_build.lint.rules.layout import advise, exposed, soft_end, standing, variants_part
+from cacheunit_build.lint.rules.project import look_alikes, unused
+from cacheunit_build.lint.source_locator import Spot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.lint.layout import Advice
-    from cacheunit_build.lint.passage import Hit, Passage
-    from cacheunit_build.places import Sources
-    from cacheunit_build.ports import Scanner
-    from cacheunit_build.readings import Reading, Script
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.domain.protocols import Scanner
+    from cacheunit_build.lint.inputs import Reading, Script
+    from cacheunit_build.lint.rules.layout import Advice
+    from cacheunit_build.lint.segment import Hit, Passage
+    from cacheunit_build.lint.source_locator import Sources
 
 Locate = Callable[["Script", "Passage", tuple[int, int]], tuple[str, int] | None]
 """A span of a rendered passage -> path and line of the source that it begins in, None where nobody knows."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cacheunit_build.finding import Severity
+    from cacheunit_build.lint.results import Severity
 
 GROUPS = {"CU1": "volatile", "CU2": "leaks", "CU3": "characters", "CU4": "layout", "CU5": "project"}
 """The first three characters of a code say what kind of thing it is about."""

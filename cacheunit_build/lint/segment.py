@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from cacheunit_build.codes import CODES
-from cacheunit_build.finding import SEVERITIES, Severity
+from cacheunit_build.lint.registry import CODES
+from cacheunit_build.lint.results import SEVERITIES, Severity
 
 Kind = Literal["system", "example", "tool"]
 

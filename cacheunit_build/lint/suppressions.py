@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cacheunit_build.codes import code_or_group, nearest
+from cacheunit_build.lint.registry import code_or_group, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from cacheunit_build.document import read_json
-from cacheunit_build.errors import CacheunitError, Fault, fail
-from cacheunit_build.model import Drift, Entry, Lock, TargetIdentity, artifact_paths
-from cacheunit_build.schema import Strict, validate
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.models import Drift, Entry, Lock, TargetIdentity, artifact_paths
+from cacheunit_build.parsing.document import read_json
+from cacheunit_build.parsing.validation import Strict, validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from cacheunit_build.document import Document
+    from cacheunit_build.parsing.document import Document
 
 VERSION = 1
 """The version of the lock's format that this code reads and writes."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from cacheunit_build.model import Lock
+from cacheunit_build.domain.models import Lock
 
 if TYPE_CHECKING:
-    from cacheunit_build.model import Entry, TargetIdentity
+    from cacheunit_build.domain.models import Entry, TargetIdentity
 
 Key = tuple[str, str]
 T = TypeVar("T")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cacheunit_build.document import Document, decode, read_json
-from cacheunit_build.yaml12 import read_yaml
+from cacheunit_build.parsing.document import Document, decode, read_json
+from cacheunit_build.parsing.yaml import read_yaml
 
 
 def parse_data(data: bytes, path: str, *, floats: bool = False) -> Document:

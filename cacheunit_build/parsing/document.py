@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from cacheunit_build.errors import fail
+from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

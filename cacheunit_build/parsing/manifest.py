@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from cacheunit_build.errors import CacheunitError, Fault
-from cacheunit_build.model import ExampleSource, Manifest, Padding, Variant
-from cacheunit_build.paths import normal_path
-from cacheunit_build.schema import Strict, validate
-from cacheunit_build.yaml12 import read_yaml
+from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.models import ExampleSource, Manifest, Padding, Variant
+from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.parsing.validation import Strict, validate
+from cacheunit_build.parsing.yaml import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.model import Axis
+    from cacheunit_build.domain.models import Axis
 
 MOST_VARIANTS = 4096
 """The most variants that one matrix may span."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from cacheunit_build.document import Document, read_toml
-from cacheunit_build.errors import CacheunitError, Fault, fail
-from cacheunit_build.model import Config
-from cacheunit_build.paths import normal_path
-from cacheunit_build.schema import Strict, validate
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.models import Config
+from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.parsing.document import Document, read_toml
+from cacheunit_build.parsing.validation import Strict, validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,13 +11,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.errors import CacheunitError, Fault
-from cacheunit_build.model import Tool
+from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.models import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from cacheunit_build.document import Document
+    from cacheunit_build.parsing.document import Document
 
 NOT_SENT = frozenset({"title", "annotations", "outputSchema", "icons", "execution", "_meta"})
 """Keys of an MCP tool that describe it to the client and are not part of a request."""

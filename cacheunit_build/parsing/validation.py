@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic_core import ErrorDetails
 
-    from cacheunit_build.document import Document
+    from cacheunit_build.parsing.document import Document
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from cacheunit_build.document import Document, Keys, SpelledFloat, decode, normal_lines
-from cacheunit_build.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.parsing.document import Document, Keys, SpelledFloat, decode, normal_lines
 
 MOST_ALIASED = 100_000
 """The most values that aliases may repeat in one document."""

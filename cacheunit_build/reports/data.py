@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cacheunit_build.errors import Fault
-    from cacheunit_build.explain import Explained
-    from cacheunit_build.measure import Measured
-    from cacheunit_build.model import Drift, Outcome
-    from cacheunit_build.result import Built, Checked
-    from cacheunit_build.target import Target
+    from cacheunit_build.builder.explain import Explained
+    from cacheunit_build.builder.results import Built, Checked
+    from cacheunit_build.compiler.count import Measured
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.models import Drift, Outcome
+    from cacheunit_build.domain.target import Target
 
 
 def built_data(built: Built) -> dict[str, Any]:

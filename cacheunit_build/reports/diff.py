@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.report.annotation import annotation
-from cacheunit_build.report.data import errors_data
-from cacheunit_build.report.names import names_together
-from cacheunit_build.report.table import columns, markdown_table
-from cacheunit_build.report.textdiff import text_diff
+from cacheunit_build.reports.data import errors_data
+from cacheunit_build.reports.github import annotation
+from cacheunit_build.reports.names import names_together
+from cacheunit_build.reports.table import columns, markdown_table
+from cacheunit_build.reports.text_diff import text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cacheunit_build.impact import Cost
-    from cacheunit_build.result import Diff, Difference, FirstChange
-    from cacheunit_build.target import Price
+    from cacheunit_build.builder.results import Diff, Difference, FirstChange
+    from cacheunit_build.domain.cache_rule import Cost
+    from cacheunit_build.domain.target import Price
 
 _PER = 1_000_000
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from cacheunit_build.errors import Fault
+    from cacheunit_build.domain.errors import Fault
 
 
 Level = Literal["error", "warning", "notice"]

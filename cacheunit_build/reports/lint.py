@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.codes import CODES
-from cacheunit_build.report.annotation import Level, annotation
-from cacheunit_build.report.table import columns, markdown_table
-from cacheunit_build.report.text import escaped
+from cacheunit_build.lint.registry import CODES
+from cacheunit_build.reports.github import Level, annotation
+from cacheunit_build.reports.table import columns, markdown_table
+from cacheunit_build.reports.text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.finding import Finding, Linted, Severity
+    from cacheunit_build.lint.results import Finding, Linted, Severity
 
 _COLOURS: dict[Severity, str] = {"error": "31;1", "warning": "33;1", "info": "36"}
 _LEVELS: dict[Severity, Level] = {"error": "error", "warning": "warning", "info": "notice"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.report.text import units_text
+from cacheunit_build.reports.text import units_text
 
 if TYPE_CHECKING:
-    from cacheunit_build.model import Entry, Lock
+    from cacheunit_build.domain.models import Entry, Lock
 
 _SHORT = 12
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.ports import LOCK
-from cacheunit_build.report.annotation import annotation, fault_annotations
-from cacheunit_build.report.data import status_of
-from cacheunit_build.report.table import markdown_table
-from cacheunit_build.report.text import units_cell
+from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.reports.data import status_of
+from cacheunit_build.reports.github import annotation, fault_annotations
+from cacheunit_build.reports.table import markdown_table
+from cacheunit_build.reports.text import units_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from cacheunit_build.errors import Fault
-    from cacheunit_build.model import Drift
-    from cacheunit_build.result import Built, Checked
+    from cacheunit_build.builder.results import Built, Checked
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.models import Drift
 
 
 def built_markdown(built: Built) -> str:

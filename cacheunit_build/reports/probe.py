@@ -7,11 +7,11 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.report.table import columns
+from cacheunit_build.reports.table import columns
 
 if TYPE_CHECKING:
-    from cacheunit_build.probe import Probed
-    from cacheunit_build.target import Price, RequestFormat, Target
+    from cacheunit_build.domain.target import Price, RequestFormat, Target
+    from cacheunit_build.endpoints.probe import Probed
 
 _MILLION = 1_000_000
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.codes import CODES
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.report.lint import visible
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.lint.registry import CODES
+from cacheunit_build.reports.lint import visible
 
 if TYPE_CHECKING:
-    from cacheunit_build.codes import Code
-    from cacheunit_build.finding import Finding, Linted, Severity
+    from cacheunit_build.lint.registry import Code
+    from cacheunit_build.lint.results import Finding, Linted, Severity
 
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 _ROOT = "SRCROOT"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.report.names import names_together
+from cacheunit_build.reports.names import names_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cacheunit_build.family import Branch
-    from cacheunit_build.kin import Family
+    from cacheunit_build.diff.sharing import Family
+    from cacheunit_build.diff.sharing_tree import Branch
 
 
 def families_data(families: Sequence[Family]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.origin import SourceMap
+    from cacheunit_build.domain.source_map import SourceMap
 
 _WIDEST = 60
 

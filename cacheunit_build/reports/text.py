@@ -6,17 +6,17 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from cacheunit_build.report.data import status_of
-from cacheunit_build.report.table import columns
+from cacheunit_build.reports.data import status_of
+from cacheunit_build.reports.table import columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.explain import Explained
-    from cacheunit_build.measure import Measured
-    from cacheunit_build.model import Artifact, Drift, Lookup, Outcome
-    from cacheunit_build.result import Built, Change, Checked
-    from cacheunit_build.target import Target
+    from cacheunit_build.builder.explain import Explained
+    from cacheunit_build.builder.results import Built, Change, Checked
+    from cacheunit_build.compiler.count import Measured
+    from cacheunit_build.domain.models import Artifact, Drift, Lookup, Outcome
+    from cacheunit_build.domain.target import Target
 
 
 def built_text(built: Built, *, reasons: bool = False) -> str:

@@ -6,7 +6,7 @@ import difflib
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cacheunit_build.sequences import common_ends
+from cacheunit_build.domain.sequences import common_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

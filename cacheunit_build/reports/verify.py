@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.report.table import columns
-from cacheunit_build.verify import agreed
+from cacheunit_build.endpoints.verify import agreed
+from cacheunit_build.reports.table import columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.verify import Verified
+    from cacheunit_build.endpoints.verify import Verified
 
 
 def verified_data(results: Sequence[Verified]) -> dict[str, Any]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.fingerprint import fingerprint_ids
-from cacheunit_build.impact import Impact, impact
-from cacheunit_build.model import Artifact
-from cacheunit_build.report.text import units_text
+from cacheunit_build.domain.cache_rule import Impact, impact
+from cacheunit_build.domain.fingerprint import fingerprint_ids
+from cacheunit_build.domain.models import Artifact
+from cacheunit_build.reports.text import units_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.artifact import ReadyTarget
-    from cacheunit_build.model import Entry, Outcome
-    from cacheunit_build.result import Built
+    from cacheunit_build.builder.results import Built
+    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.domain.models import Entry, Outcome
 
 
 def watch_lines(built: Built, seconds: float) -> Iterator[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.fingerprint import compact_json, fingerprint
-from cacheunit_build.model import Conversation
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint
+from cacheunit_build.domain.models import Conversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cacheunit_build.model import Rendered, Tool, Turn
-    from cacheunit_build.target import Frame, Marker, RequestFormat
+    from cacheunit_build.domain.models import Rendered, Tool, Turn
+    from cacheunit_build.domain.target import Frame, Marker, RequestFormat
 
 Json = dict[str, Any]
 

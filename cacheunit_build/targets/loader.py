@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from cacheunit_build.document import Document, read_toml
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.schema import Strict, validate
-from cacheunit_build.target import (
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.target import (
     CacheKind,
     CacheRule,
     Evidence,
@@ -26,11 +24,13 @@ from cacheunit_build.target import (
     Target,
     TokenizerSpec,
 )
+from cacheunit_build.parsing.document import Document, read_toml
+from cacheunit_build.parsing.validation import Strict, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cacheunit_build.model import Config
+    from cacheunit_build.domain.models import Config
 
 MOST_UNIT = 1 << 20
 """The most tokens that a cache unit may have."""
@@ -173,7 +173,7 @@ def _known() -> Mapping[str, Target]:
 
 @cache
 def _shipped() -> dict[str, Document]:
-    folder = resources.files(__name__)
+    folder = resources.files(__package__)
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     return {name.removesuffix(".toml"): read_toml((folder / name).read_bytes(), name) for name in names}
 

@@ -14,16 +14,16 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.meta import find_undeclared_variables
 
-from cacheunit_build.document import decode, read_json
-from cacheunit_build.environment import BoundedEnvironment, StepBudget, template_places
-from cacheunit_build.errors import fail
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.parsing.document import decode, read_json
+from cacheunit_build.templating.environment import BoundedEnvironment, StepBudget, template_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from jinja2.parser import Parser
 
-    from cacheunit_build.model import Conversation
+    from cacheunit_build.domain.models import Conversation
 
 
 class _Generation(Extension):

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
-from cacheunit_build.document import Document, decode
-from cacheunit_build.environment import (
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.models import Lookup, Rendered, Turn
+from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.domain.source_map import Origins, Piece, Place, SourceMap
+from cacheunit_build.parsing.data_file import parse_data
+from cacheunit_build.parsing.document import Document, decode
+from cacheunit_build.templating.environment import (
     MOST_CHARACTERS,
     NOT_FROZEN,
     FrozenEnvironment,
@@ -20,18 +26,12 @@ from cacheunit_build.environment import (
     kind_of,
     template_places,
 )
-from cacheunit_build.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.model import Lookup, Rendered, Turn
-from cacheunit_build.origin import Origins, Piece, Place, SourceMap
-from cacheunit_build.paths import normal_path
-from cacheunit_build.source import parse_data
-from cacheunit_build.traced import Traced, TracedEnvironment, brought, concat, pieces_of, traced_value
+from cacheunit_build.templating.traced import Traced, TracedEnvironment, brought, concat, pieces_of, traced_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.model import Manifest, Variant
+    from cacheunit_build.domain.models import Manifest, Variant
 
 _QUOTED = re.compile(r"'(\w+)'")
 _CONFLICT = [re.compile(rf"^{mark}( |$)", re.MULTILINE) for mark in ("<{7}", "={7}", ">{7}")]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from jinja2 import nodes, pass_eval_context
 
-from cacheunit_build.environment import TEXT_FILTERS, FrozenEnvironment, Generator, printed
-from cacheunit_build.origin import Piece, Place
+from cacheunit_build.domain.source_map import Piece, Place
+from cacheunit_build.templating.environment import TEXT_FILTERS, FrozenEnvironment, Generator, printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jinja2.compiler import Frame
     from jinja2.nodes import EvalContext
 
-    from cacheunit_build.document import Document, Keys
+    from cacheunit_build.parsing.document import Document, Keys
 
 _NEAR = 200  # lines of a source in which the next line of a text is looked for
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests_support import default_vocabulary, vocabulary_file
+from support import default_vocabulary, vocabulary_file
 
 from cacheunit_build import load
-from cacheunit_build.impact import impact
-from cacheunit_build.target import CacheRule
-from cacheunit_build.targets import known_targets
+from cacheunit_build.domain.cache_rule import impact
+from cacheunit_build.domain.target import CacheRule
+from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cacheunit_build.edges.git import run_git
-from cacheunit_build.errors import fail
+from cacheunit_build.adapters.git.history import run_git
+from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
     import subprocess

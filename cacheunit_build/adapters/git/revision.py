@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, cast
 
-from cacheunit_build.edges.git import git_output
-from cacheunit_build.errors import did_you_mean, fail
-from cacheunit_build.fingerprint import fingerprint
+from cacheunit_build.adapters.git.history import git_output
+from cacheunit_build.domain.errors import did_you_mean, fail
+from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cacheunit_build.errors import fail
-from cacheunit_build.ports import LOCK
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.protocols import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.edges.cachefile import clock_of, write_cache_file
-from cacheunit_build.edges.seal import SEAL, seal_of
-from cacheunit_build.edges.software import software
-from cacheunit_build.edges.stat import Stat, stat_of, surely_before
-from cacheunit_build.trace import parse_record, record_data
+from cacheunit_build.adapters.storage.build_stamp import SEAL, seal_of
+from cacheunit_build.adapters.storage.cache_file import clock_of, write_cache_file
+from cacheunit_build.adapters.storage.file_stat import Stat, stat_of, surely_before
+from cacheunit_build.adapters.system.toolchain import software
+from cacheunit_build.domain.build_record import parse_record, record_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from cacheunit_build.model import Outcome
-    from cacheunit_build.trace import Record
+    from cacheunit_build.domain.build_record import Record
+    from cacheunit_build.domain.models import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

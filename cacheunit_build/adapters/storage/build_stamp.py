@@ -12,18 +12,18 @@ import json
 import os
 from stat import S_ISDIR
 
-from cacheunit_build.edges.cachefile import clock_of, write_cache_file
-from cacheunit_build.edges.folders import LinkedFolderError, files_below, folders_above
-from cacheunit_build.edges.software import software
-from cacheunit_build.edges.stat import stat_of, surely_before
+from cacheunit_build.adapters.storage.cache_file import clock_of, write_cache_file
+from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below, folders_above
+from cacheunit_build.adapters.storage.file_stat import stat_of, surely_before
+from cacheunit_build.adapters.system.toolchain import software
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from cacheunit_build.edges.stat import Stat
-    from cacheunit_build.trace import Record
+    from cacheunit_build.adapters.storage.file_stat import Stat
+    from cacheunit_build.domain.build_record import Record
 
 SEAL = "seal.json"
 """Its name in the cache folder."""

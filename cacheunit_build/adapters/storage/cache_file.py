@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cacheunit_build.edges.stat import stat_of
+from cacheunit_build.adapters.storage.file_stat import stat_of
 
 
 def write_cache_file(path: str, data: bytes) -> None:

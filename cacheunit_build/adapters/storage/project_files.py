@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from cacheunit_build.edges import folders
-from cacheunit_build.edges.commit import commit, sweep
-from cacheunit_build.edges.folders import CACHE, LinkedFolderError, files_below
-from cacheunit_build.edges.stat import stat_of, stat_unless_link
-from cacheunit_build.errors import fail
-from cacheunit_build.fingerprint import fingerprint
-from cacheunit_build.ports import LOCK
+from cacheunit_build.adapters.storage import discovery as folders
+from cacheunit_build.adapters.storage.atomic_commit import commit, sweep
+from cacheunit_build.adapters.storage.discovery import CACHE, LinkedFolderError, files_below
+from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.protocols import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.edges.folders import CACHE, folders_above
-from cacheunit_build.edges.stat import Stat, stat_of
+from cacheunit_build.adapters.storage.discovery import CACHE, folders_above
+from cacheunit_build.adapters.storage.file_stat import Stat, stat_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

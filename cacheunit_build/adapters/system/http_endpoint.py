@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from cacheunit_build.errors import CacheunitError, Fault, fail
-from cacheunit_build.ports import BoundsError, RefusedError
-from cacheunit_build.usage import Usage, read_usage
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.protocols import BoundsError, RefusedError
+from cacheunit_build.domain.usage import Usage, read_usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import httpx
 
-    from cacheunit_build.target import RequestFormat
+    from cacheunit_build.domain.target import RequestFormat
 
 KEY_VARIABLE = "CACHEUNIT_API_KEY"
 """The environment variable that holds the key, where no other is named."""

@@ -11,12 +11,12 @@ import traceback
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.errors import CacheunitError, fail
+from cacheunit_build.domain.errors import CacheunitError, fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cacheunit_build.model import Conversation
+    from cacheunit_build.domain.models import Conversation
 
 _TALKING = threading.RLock()
 """Standard output is one for all threads: two that redirect it at once may each put back what the other set."""

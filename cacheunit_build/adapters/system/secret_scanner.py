@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.ports import Scanner
+    from cacheunit_build.domain.protocols import Scanner
 
 # Addresses have a code of their own.
 _NOT_SECRETS = frozenset(("IPPublicDetector",))

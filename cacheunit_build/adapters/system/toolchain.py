@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from cacheunit_build.edges.stat import stat_of
+from cacheunit_build.adapters.storage.file_stat import stat_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _DECIDING = (".py", ".toml")
 
 def software() -> list[Any]:
     """The package's own files and the libraries that decide bytes, by stat; and the interpreter."""
-    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes longer to load
+    package = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - pathlib takes longer to load
     own = [stat_of(path) for path in sorted(_below(package)) if path.endswith(_DECIDING)]
     libraries = [stat_of(origin) for name in _LIBRARIES if (origin := _origin(name))]
     return [sys.version, own, libraries]

@@ -14,19 +14,25 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.edges.carried import PROVEN, added_tokens, carry, harmless_tokens, read_ranks
-from cacheunit_build.edges.compiled import CompiledVocabularies, Ranks
-from cacheunit_build.edges.vocabulary import Vocabulary
-from cacheunit_build.errors import did_you_mean, fail
-from cacheunit_build.fingerprint import PREFIX
-from cacheunit_build.paths import normal_path
+from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
+    PROVEN,
+    added_tokens,
+    carry,
+    harmless_tokens,
+    read_ranks,
+)
+from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
+from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies, Ranks
+from cacheunit_build.domain.errors import did_you_mean, fail
+from cacheunit_build.domain.fingerprint import PREFIX
+from cacheunit_build.domain.paths import normal_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import tiktoken
 
-    from cacheunit_build.target import TokenizerSpec
+    from cacheunit_build.domain.target import TokenizerSpec
 
 TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"

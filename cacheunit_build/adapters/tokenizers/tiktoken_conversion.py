@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.edges.compiled import Ranks
+from cacheunit_build.adapters.tokenizers.vocabulary_cache import Ranks
 
 if TYPE_CHECKING:
     import tiktoken

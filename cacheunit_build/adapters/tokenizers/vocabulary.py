@@ -6,8 +6,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from cacheunit_build.errors import fail
-from cacheunit_build.fingerprint import PREFIX
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.fingerprint import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -14,14 +14,14 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cacheunit_build.edges.cachefile import write_cache_file
+from cacheunit_build.adapters.storage.cache_file import write_cache_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _DIGEST = hashlib.sha256().digest_size
 _HEAD = struct.Struct("<I")
-_MADE_BY = ("compiled.py", "carried.py", "tokenizers.py")
+_MADE_BY = ("vocabulary_cache.py", "tiktoken_conversion.py", "loader.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import (
+from cacheunit_build.cli.context import (
     OK,
     Session,
     format_option,
@@ -22,8 +22,8 @@ from cacheunit_build.commands.session import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.measure import Framed
-    from cacheunit_build.ports import Tokenizer
+    from cacheunit_build.compiler.count import Framed
+    from cacheunit_build.domain.protocols import Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,9 @@ def _text_command(command: Callable[..., int]) -> click.Command:
 
 def count(session: Session, file: str, target: str | None, tokenizer: str | None, unit: int | None, form: str) -> int:
     """Count the tokens of a text: its static tokens in a target's frame, or bare with --tokenizer."""
-    from cacheunit_build.measure import measure
-    from cacheunit_build.report.data import measured_data
-    from cacheunit_build.report.text import measured_text
+    from cacheunit_build.compiler.count import measure
+    from cacheunit_build.reports.data import measured_data
+    from cacheunit_build.reports.text import measured_text
 
     text = _read(session, file)
     ruler = _ruler(session, target, tokenizer, unit)
@@ -70,9 +70,9 @@ def count(session: Session, file: str, target: str | None, tokenizer: str | None
 
 def pad(session: Session, file: str, target: str | None, tokenizer: str | None, unit: int | None, form: str) -> int:
     """Print a text with the padding that ends it on a cache-unit boundary."""
-    from cacheunit_build.measure import measure, padding_for
-    from cacheunit_build.report.data import measured_data
-    from cacheunit_build.report.text import measured_text
+    from cacheunit_build.compiler.count import measure, padding_for
+    from cacheunit_build.reports.data import measured_data
+    from cacheunit_build.reports.text import measured_text
 
     text = _read(session, file)
     ruler = _ruler(session, target, tokenizer, unit)
@@ -87,7 +87,7 @@ def pad(session: Session, file: str, target: str | None, tokenizer: str | None, 
 
 
 def _read(session: Session, file: str) -> str:
-    from cacheunit_build.document import decode
+    from cacheunit_build.parsing.document import decode
 
     if file == "-":
         return decode(sys.stdin.buffer.read(), "standard input")
@@ -95,10 +95,10 @@ def _read(session: Session, file: str) -> str:
 
 
 def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: int | None) -> _Ruler:
-    from cacheunit_build.artifact import ready_target
-    from cacheunit_build.compiler import read_project
-    from cacheunit_build.measure import frame_of
-    from cacheunit_build.targets import named_target
+    from cacheunit_build.compiler.artifact import ready_target
+    from cacheunit_build.compiler.count import frame_of
+    from cacheunit_build.compiler.project import read_project
+    from cacheunit_build.targets.loader import named_target
 
     if target is not None and tokenizer is not None:
         raise click.UsageError("--target and --tokenizer exclude each other")
@@ -113,8 +113,8 @@ def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: in
 
 def _bare(session: Session, name: str) -> Tokenizer:
     """The vocabulary of a tokenizer.json anywhere on this machine, or of a tiktoken encoding."""
-    from cacheunit_build.edges.tokenizers import TokenizerShelf
-    from cacheunit_build.target import TokenizerSpec
+    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.domain.target import TokenizerSpec
 
     if name.endswith(".json"):
         file = session.folder / name

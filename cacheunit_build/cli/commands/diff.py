@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import (
+from cacheunit_build.adapters.storage.project_files import ProjectFiles
+from cacheunit_build.cli.context import (
     NO,
     OK,
     Progress,
@@ -21,16 +22,15 @@ from cacheunit_build.commands.session import (
     target_option,
     with_session,
 )
-from cacheunit_build.edges.files import ProjectFiles
-from cacheunit_build.errors import fail
-from cacheunit_build.ports import LOCK, Edges, Past, Selection
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.protocols import LOCK, Edges, Past, Selection
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cacheunit_build.diff import Against
-    from cacheunit_build.ports import Sources
-    from cacheunit_build.result import Diff
+    from cacheunit_build.builder.results import Diff
+    from cacheunit_build.diff.diff import Against
+    from cacheunit_build.domain.protocols import Sources
 
 
 @click.command()
@@ -54,7 +54,7 @@ def diff(
     jobs: int,
 ) -> int:
     """Say what the change since a revision, a lock or another folder does to the cache."""
-    from cacheunit_build import diff as story
+    from cacheunit_build.diff import diff as story
 
     if (only_names or texts) and form != "text":
         raise click.UsageError("--names and --text are text: they exclude another --format")
@@ -73,7 +73,7 @@ def diff(
 
 
 def _tell(session: Session, found: Diff, form: str, *, only_names: bool, texts: bool) -> None:
-    from cacheunit_build.report import diff as report
+    from cacheunit_build.reports import diff as report
 
     for note in found.notes:
         session.say(f"note: {note}")
@@ -97,9 +97,9 @@ def _tell(session: Session, found: Diff, form: str, *, only_names: bool, texts: 
 
 def _against(session: Session, edges: Edges, given: str | None) -> Against:
     """A folder or a file that is there, else a revision."""
-    from cacheunit_build.diff import Against
-    from cacheunit_build.edges.revision import Repository
-    from cacheunit_build.lock import parse_lock
+    from cacheunit_build.adapters.git.revision import Repository
+    from cacheunit_build.diff.diff import Against
+    from cacheunit_build.lockfile.format import parse_lock
 
     if given == "":
         raise click.UsageError("--against is empty: a revision, a lock or a folder")
@@ -129,7 +129,7 @@ def _root(edges: Edges) -> Path:
 
 def _past(edges: Edges, files: Sources) -> Past:
     """That version's world, with the vocabularies that are loaded already."""
-    from cacheunit_build.edges.tokenizers import TokenizerShelf
+    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
 
     assert isinstance(edges.tokenizers, TokenizerShelf)  # noqa: S101 - the same
     return Past(files=files, tokenizers=edges.tokenizers.reading(files.read), encoder=edges.encoder)

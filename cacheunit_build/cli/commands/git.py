@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import NO, OK, Session, put, put_bytes, read_file, say_faults, with_session
-from cacheunit_build.errors import CacheunitError, Fault, fail
-from cacheunit_build.ports import LOCK
+from cacheunit_build.cli.context import NO, OK, Session, put, put_bytes, read_file, say_faults, with_session
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.protocols import LOCK
 
 if TYPE_CHECKING:
-    from cacheunit_build.edges.drivers import Clone
-    from cacheunit_build.edges.files import ProjectFiles
-    from cacheunit_build.model import Lock
+    from cacheunit_build.adapters.git.merge_driver import Clone
+    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.domain.models import Lock
 
 _ATTRIBUTES = ".gitattributes"
 _LINE = f"{LOCK} merge=cacheunit diff=cacheunit".encode()
@@ -32,7 +32,7 @@ def git() -> None:
 @with_session
 def setup(session: Session, *, remove: bool) -> int:
     """Set up merge driver and textconv: in the settings of this clone, and in .gitattributes for all clones."""
-    from cacheunit_build.edges.drivers import Clone
+    from cacheunit_build.adapters.git.merge_driver import Clone
 
     files = session.files()
     clone = Clone(files.root)
@@ -116,9 +116,9 @@ def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> 
 
     Exit code 1: both sides changed one thing differently, and OURS has markers there.
     """
-    from cacheunit_build.edges.drivers import merge_texts
-    from cacheunit_build.lock import write_lock
-    from cacheunit_build.merging import merge_locks
+    from cacheunit_build.adapters.git.merge_driver import merge_texts
+    from cacheunit_build.lockfile.format import write_lock
+    from cacheunit_build.lockfile.merge import merge_locks
 
     texts = [read_file(session.folder / file) for file in (base, ours, theirs)]
     locks, faults = _read_sides(texts, path)
@@ -142,7 +142,7 @@ def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> 
 
 def _read_sides(texts: list[bytes], path: str) -> tuple[list[Lock], list[Fault]]:
     """Base, ours and theirs as locks, and what is wrong with those that are none; git has no base for a new file."""
-    from cacheunit_build.lock import EMPTY, LockUnknownError, parse_lock
+    from cacheunit_build.lockfile.format import EMPTY, LockUnknownError, parse_lock
 
     locks: list[Lock] = []
     faults: list[Fault] = []
@@ -159,8 +159,8 @@ def _read_sides(texts: list[bytes], path: str) -> tuple[list[Lock], list[Fault]]
 @with_session
 def textconv(session: Session, file: Path) -> int:
     """Print a lock as one line a target and an entry; print what is no lock as it is."""
-    from cacheunit_build.lock import parse_lock
-    from cacheunit_build.report.lock import lock_text
+    from cacheunit_build.lockfile.format import parse_lock
+    from cacheunit_build.reports.lock import lock_text
 
     data = read_file(session.folder / file)
     try:

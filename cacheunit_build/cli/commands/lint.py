@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import (
+from cacheunit_build.cli.context import (
     NO,
     OK,
     Progress,
@@ -20,10 +20,10 @@ from cacheunit_build.commands.session import (
     target_option,
     with_session,
 )
-from cacheunit_build.ports import Selection
+from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
-    from cacheunit_build.finding import Linted
+    from cacheunit_build.lint.results import Linted
 
 
 @click.command()
@@ -45,9 +45,9 @@ def lint(
     codes: bool,
 ) -> int:
     """Say what would break the cache or leak: where in the sources, how bad, and what to do."""
-    from cacheunit_build.codes import chosen
-    from cacheunit_build.edges.secrets import secret_scanner
-    from cacheunit_build.linting import lint as story
+    from cacheunit_build.adapters.system.secret_scanner import secret_scanner
+    from cacheunit_build.lint.linter import lint as story
+    from cacheunit_build.lint.registry import chosen
 
     wanted = chosen(select, ignore)
     if codes:
@@ -63,7 +63,7 @@ def lint(
 
 
 def _list_codes(form: str) -> int:
-    from cacheunit_build.report.lint import codes_data, codes_text
+    from cacheunit_build.reports.lint import codes_data, codes_text
 
     if form not in ("text", "json"):
         raise click.UsageError("--codes lists as text or json")
@@ -75,8 +75,8 @@ def _list_codes(form: str) -> int:
 
 
 def _put(session: Session, linted: Linted, form: str) -> None:
-    from cacheunit_build.report import lint as report
-    from cacheunit_build.report.sarif import linted_sarif
+    from cacheunit_build.reports import lint as report
+    from cacheunit_build.reports.sarif import linted_sarif
 
     if form == "json":
         put_json(report.linted_data(linted))

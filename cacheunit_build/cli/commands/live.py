@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import (
+from cacheunit_build.cli.context import (
     NO,
     OK,
     Session,
@@ -19,14 +19,14 @@ from cacheunit_build.commands.session import (
     target_option,
     with_session,
 )
-from cacheunit_build.errors import fail
-from cacheunit_build.ports import Selection
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
-    from cacheunit_build.edges.endpoint import Endpoint
-    from cacheunit_build.report.probe import Most
-    from cacheunit_build.target import RequestFormat, Target
-    from cacheunit_build.verify import Verified
+    from cacheunit_build.adapters.system.http_endpoint import Endpoint
+    from cacheunit_build.domain.target import RequestFormat, Target
+    from cacheunit_build.endpoints.verify import Verified
+    from cacheunit_build.reports.probe import Most
 
 key_option = click.option("--key-env", metavar="NAME", help="Variable that holds the key. Default: CACHEUNIT_API_KEY.")
 model_option = click.option("--model", metavar="M", help="Default: the first that the endpoint serves.")
@@ -40,7 +40,7 @@ timeout_option = click.option(
 
 def endpoint(url: str, key_env: str | None, max_requests: int, timeout: float) -> Endpoint:
     """The endpoint of the command line; the key comes from the environment only."""
-    from cacheunit_build.edges.endpoint import KEY_VARIABLE, Bounds, Endpoint
+    from cacheunit_build.adapters.system.http_endpoint import KEY_VARIABLE, Bounds, Endpoint
 
     key = os.environ.get(key_env or KEY_VARIABLE)
     if key_env is not None and not key:
@@ -81,8 +81,8 @@ def verify(
     timeout: float,
 ) -> int:
     """Send each artifact to a live endpoint with different continuations; compare its hits with the prediction."""
-    from cacheunit_build import verify as story
-    from cacheunit_build.report.verify import verified_data, verified_text, warmed_text
+    from cacheunit_build.endpoints import verify as story
+    from cacheunit_build.reports.verify import verified_data, verified_text, warmed_text
 
     with endpoint(url, key_env, max_requests, timeout) as server:
         results = story.verify(
@@ -140,9 +140,9 @@ def probe(
     dry_run: bool,
 ) -> int:
     """Measure the cache rule of a live endpoint with few requests that mean nothing; needs no project."""
-    from cacheunit_build import probe as story
-    from cacheunit_build.report import probe as report
-    from cacheunit_build.trial import Subject
+    from cacheunit_build.endpoints import probe as story
+    from cacheunit_build.endpoints.probe_session import Subject
+    from cacheunit_build.reports import probe as report
 
     with endpoint(url, key_env, max_requests, timeout) as server:
         known = _known_target(session, model)
@@ -167,8 +167,8 @@ _EXAMPLE = "words drawn at random, one word of filler over and over, an odd word
 
 def _known_target(session: Session, model: str) -> Target | None:
     """The target that has this model: one of the package, or of the project around, if there is one."""
-    from cacheunit_build.compiler import read_project
-    from cacheunit_build.targets import find_target
+    from cacheunit_build.compiler.project import read_project
+    from cacheunit_build.targets.loader import find_target
 
     _, known = read_project(session.files())
     return find_target(model, known)
@@ -176,7 +176,7 @@ def _known_target(session: Session, model: str) -> Target | None:
 
 def _most(server: Endpoint, known: Target | None, form: RequestFormat, requests: int, tokens: int) -> Most:
     """What is sent at most, at the prices of the known target."""
-    from cacheunit_build.report.probe import Most
+    from cacheunit_build.reports.probe import Most
 
     write = 1.0 if known is None or known.cache.write is None else max(1.0, known.cache.write)
     price = None if known is None else known.price

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.lean import open_project, unchanged_build, unchanged_check
-from cacheunit_build.commands.session import (
+from cacheunit_build.adapters.storage.project_files import find_root
+from cacheunit_build.cli.context import (
     NO,
     OK,
     WRONG,
@@ -24,13 +24,13 @@ from cacheunit_build.commands.session import (
     target_option,
     with_session,
 )
-from cacheunit_build.edges.files import find_root
-from cacheunit_build.errors import fail
-from cacheunit_build.model import Artifact
-from cacheunit_build.ports import Selection
+from cacheunit_build.cli.fast_path import open_project, unchanged_build, unchanged_check
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.models import Artifact
+from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
-    from cacheunit_build.result import Built, Checked
+    from cacheunit_build.builder.results import Built, Checked
 
 _names = click.argument("names", metavar="[NAME]...", nargs=-1)
 
@@ -49,7 +49,7 @@ def build(session: Session, names: tuple[str, ...], target: str | None, form: st
     with files.exclusive():
         built = None if selection or locked else unchanged_build(files, memory)
         if built is None:
-            from cacheunit_build import build as story
+            from cacheunit_build.builder import build as story
 
             with Progress(session) as progress:
                 edges = session.edges_of(files, memory)
@@ -60,11 +60,11 @@ def build(session: Session, names: tuple[str, ...], target: str | None, form: st
 def tell_built(session: Session, built: Built, form: str) -> int:
     """Reports a build; gives its exit code."""
     if form == "json":
-        from cacheunit_build.report.data import built_data
+        from cacheunit_build.reports.data import built_data
 
         put_json(built_data(built))
     elif form in ("markdown", "github"):
-        from cacheunit_build.report.markdown import built_markdown
+        from cacheunit_build.reports.markdown import built_markdown
 
         _put_review(session, form, built_markdown(built), built)
     else:
@@ -74,7 +74,7 @@ def tell_built(session: Session, built: Built, form: str) -> int:
 
 def _put_review(session: Session, form: str, markdown: str, found: Built | Checked) -> None:
     """Markdown as it is; or annotations, and the Markdown in the summary of the job."""
-    from cacheunit_build.report.markdown import review_annotations
+    from cacheunit_build.reports.markdown import review_annotations
 
     for note in found.notes:
         session.say(f"note: {note}")
@@ -86,7 +86,7 @@ def _put_review(session: Session, form: str, markdown: str, found: Built | Check
 
 
 def _tell_built(session: Session, built: Built) -> None:
-    from cacheunit_build.report.text import built_text, drift_text
+    from cacheunit_build.reports.text import built_text, drift_text
 
     for note in built.notes:
         session.say(f"note: {note}")
@@ -115,7 +115,7 @@ def check(session: Session, names: tuple[str, ...], target: str | None, form: st
     selection = Selection(names=names, target=target)
     checked = None if selection else unchanged_check(*open_project(find_root(session.folder)))
     if checked is None:
-        from cacheunit_build import build as story
+        from cacheunit_build.builder import build as story
 
         with Progress(session) as progress:
             checked = story.check(session.edges(), selection, progress=progress, jobs=jobs)
@@ -125,11 +125,11 @@ def check(session: Session, names: tuple[str, ...], target: str | None, form: st
 def tell_checked(session: Session, checked: Checked, form: str) -> int:
     """Reports a check; gives its exit code."""
     if form == "json":
-        from cacheunit_build.report.data import checked_data
+        from cacheunit_build.reports.data import checked_data
 
         put_json(checked_data(checked))
     elif form in ("markdown", "github"):
-        from cacheunit_build.report.markdown import checked_markdown
+        from cacheunit_build.reports.markdown import checked_markdown
 
         _put_review(session, form, checked_markdown(checked), checked)
     else:
@@ -138,7 +138,7 @@ def tell_checked(session: Session, checked: Checked, form: str) -> int:
 
 
 def _tell_checked(session: Session, checked: Checked) -> None:
-    from cacheunit_build.report.text import checked_text
+    from cacheunit_build.reports.text import checked_text
 
     for note in checked.notes:
         session.say(f"note: {note}")
@@ -159,9 +159,9 @@ def _tell_checked(session: Session, checked: Checked) -> None:
 @with_session
 def show(session: Session, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
     """Print the exact bytes of an artifact, as the sources give them now."""
-    from cacheunit_build.compiler import compile_without_faults, origins_of
-    from cacheunit_build.report.sources import sources_text
-    from cacheunit_build.report.text import tokens_text
+    from cacheunit_build.compiler.project import compile_without_faults, origins_of
+    from cacheunit_build.reports.sources import sources_text
+    from cacheunit_build.reports.text import tokens_text
 
     if tokens + request + sources > 1:
         raise click.UsageError("--tokens, --request and --sources exclude one another")
@@ -191,9 +191,9 @@ def show(session: Session, name: str, target: str | None, *, tokens: bool, reque
 @with_session
 def explain(session: Session, name: str | None, target: str | None, form: str, *, family: bool) -> int:
     """Say why an artifact is as it is: inputs, plan and reason, what changed since the lock."""
-    from cacheunit_build import explain as story
-    from cacheunit_build.report.data import explained_data
-    from cacheunit_build.report.text import explained_text
+    from cacheunit_build.builder import explain as story
+    from cacheunit_build.reports.data import explained_data
+    from cacheunit_build.reports.text import explained_text
 
     if family:
         return _explain_families(session, Selection(names=(name,) if name else (), target=target), form)
@@ -208,8 +208,8 @@ def explain(session: Session, name: str | None, target: str | None, form: str, *
 
 
 def _explain_families(session: Session, selection: Selection, form: str) -> int:
-    from cacheunit_build.kin import families
-    from cacheunit_build.report.family import families_data, families_text
+    from cacheunit_build.diff.sharing import families
+    from cacheunit_build.reports.sharing import families_data, families_text
 
     found = families(session.edges(), selection)
     if form == "json":

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cacheunit_build.commands.session import OK, Session, format_option, put, put_json, read_file, with_session
-from cacheunit_build.errors import CacheunitError, Fault, fail
+from cacheunit_build.cli.context import OK, Session, format_option, put, put_json, read_file, with_session
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 
 if TYPE_CHECKING:
-    from cacheunit_build.target import Target
+    from cacheunit_build.domain.target import Target
 
 
 _OLD_DAYS = 180
@@ -25,10 +25,10 @@ _OLD_DAYS = 180
 @with_session
 def targets(session: Session, name: str | None, form: str) -> int:
     """List the known targets and the project's; with NAME, everything about one, with the evidence of its numbers."""
-    from cacheunit_build.compiler import read_project
-    from cacheunit_build.report.data import targets_data
-    from cacheunit_build.report.text import target_text, targets_text
-    from cacheunit_build.targets import named_target
+    from cacheunit_build.compiler.project import read_project
+    from cacheunit_build.reports.data import targets_data
+    from cacheunit_build.reports.text import target_text, targets_text
+    from cacheunit_build.targets.loader import named_target
 
     _, known = read_project(session.files())
     if name is not None:
@@ -57,10 +57,10 @@ def _warn_of_age(session: Session, target: Target) -> None:
 @with_session
 def init(session: Session, files: tuple[Path, ...]) -> int:
     """Make a project in the folder, with a prefix for each existing prompt FILE; change no file that is there."""
-    from cacheunit_build.config import parse_config
-    from cacheunit_build.document import decode
-    from cacheunit_build.edges.files import ProjectFiles
-    from cacheunit_build.scaffold import new_project, prefix_name
+    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.cli.scaffold import new_project, prefix_name
+    from cacheunit_build.parsing.document import decode
+    from cacheunit_build.parsing.settings import parse_config
 
     prompts: dict[str, str] = {}
     for file in (session.folder / path for path in files):
@@ -97,14 +97,14 @@ _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
 def _manifest_schema() -> dict[str, Any]:
-    from cacheunit_build.manifest import ManifestSchema
+    from cacheunit_build.parsing.manifest import ManifestSchema
 
     return {**_DIALECT, **ManifestSchema.model_json_schema()}
 
 
 def _config_schema() -> dict[str, Any]:
-    from cacheunit_build.config import ConfigSchema
-    from cacheunit_build.targets import TargetTable
+    from cacheunit_build.parsing.settings import ConfigSchema
+    from cacheunit_build.targets.loader import TargetTable
 
     table = TargetTable.model_json_schema(ref_template="#/$defs/{model}")
     settings = ConfigSchema.model_json_schema()
@@ -117,7 +117,7 @@ def _config_schema() -> dict[str, Any]:
 @with_session
 def clean(session: Session) -> int:
     """Remove .cacheunit/, the local cache; no output changes."""
-    from cacheunit_build.edges.folders import CACHE
+    from cacheunit_build.adapters.storage.discovery import CACHE
 
     folder = session.files().root / CACHE
     if folder.is_symlink():

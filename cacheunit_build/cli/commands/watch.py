@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.commands.session import INTERRUPTED, Session, jobs_option, put, say_faults, with_session
-from cacheunit_build.edges.files import find_root
-from cacheunit_build.edges.folders import CACHE
-from cacheunit_build.errors import CacheunitError, Fault
-from cacheunit_build.ports import LOCK
-from cacheunit_build.quick import quick_build
+from cacheunit_build.adapters.storage.discovery import CACHE
+from cacheunit_build.adapters.storage.project_files import find_root
+from cacheunit_build.builder.up_to_date import quick_build
+from cacheunit_build.cli.context import INTERRUPTED, Session, jobs_option, put, say_faults, with_session
+from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.protocols import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cacheunit_build.edges.files import ProjectFiles
-    from cacheunit_build.edges.watch import Watched
-    from cacheunit_build.ports import Edges
-    from cacheunit_build.result import Built
+    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.adapters.system.file_watcher import Watched
+    from cacheunit_build.builder.results import Built
+    from cacheunit_build.domain.protocols import Edges
 
 FOLDERS = ("prefixes", "templates", "build")
 
@@ -57,7 +57,7 @@ class WatchBuilds:
 
     def watched(self) -> Watched:
         """What decides the next build: manifests, templates, and every file that the last one looked for."""
-        from cacheunit_build.edges.watch import Watched
+        from cacheunit_build.adapters.system.file_watcher import Watched
 
         prefixes, templates, build = self._folders
         own = (f"{build}/", f"{CACHE}/")
@@ -69,8 +69,8 @@ class WatchBuilds:
 
     def build(self) -> Built:
         """Builds once, and shows what changed; a build that has nothing to do shows nothing."""
-        from cacheunit_build import build as story
-        from cacheunit_build.report.watch import watch_lines
+        from cacheunit_build.builder import build as story
+        from cacheunit_build.reports.watch import watch_lines
 
         begun = time.monotonic()
         edges = self._edges(self.root)
@@ -96,7 +96,7 @@ class WatchBuilds:
             return None
 
     def _remember(self, edges: Edges) -> None:
-        from cacheunit_build.config import parse_config
+        from cacheunit_build.parsing.settings import parse_config
 
         files: ProjectFiles = edges.files  # type: ignore[assignment]
         self._asked = frozenset(files.asked)
@@ -113,7 +113,7 @@ class WatchBuilds:
 @with_session
 def watch(session: Session, *, poll: bool, jobs: int) -> int:
     """Build at every save, until interrupted."""
-    from cacheunit_build.edges.watch import Watcher
+    from cacheunit_build.adapters.system.file_watcher import Watcher
 
     builds = WatchBuilds(
         find_root(session.folder).resolve(),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.characters import character_hits
-from cacheunit_build.lint.leaks import leak_hits
-from cacheunit_build.lint.volatile import volatile_hits
+from cacheunit_build.lint.rules.characters import character_hits
+from cacheunit_build.lint.rules.leaks import leak_hits
+from cacheunit_build.lint.rules.volatile import volatile_hits
 
 if TYPE_CHECKING:
-    from cacheunit_build.lint.passage import Hit, Passage
+    from cacheunit_build.lint.segment import Hit, Passage
 
 
 def text_hits(passage: Passage) -> list[Hit]:

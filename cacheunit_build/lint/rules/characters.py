@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cacheunit_build.lint.passage import Hit, Passage
+    from cacheunit_build.lint.segment import Hit, Passage
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _AUTOESCAPED = frozenset(("&#34;", "&#39;"))

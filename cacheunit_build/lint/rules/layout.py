@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.codes import CODES
-from cacheunit_build.lint.passage import milder
-from cacheunit_build.lint.sections import parting
+from cacheunit_build.lint.registry import CODES
+from cacheunit_build.lint.rules.sections import parting
+from cacheunit_build.lint.segment import milder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.finding import Severity
-    from cacheunit_build.lint.passage import Hit
-    from cacheunit_build.lint.sections import Parting
-    from cacheunit_build.model import Artifact
-    from cacheunit_build.target import CacheRule
+    from cacheunit_build.domain.models import Artifact
+    from cacheunit_build.domain.target import CacheRule
+    from cacheunit_build.lint.results import Severity
+    from cacheunit_build.lint.rules.sections import Parting
+    from cacheunit_build.lint.segment import Hit
 
 _FEW = 16
 """A unit has this many times what is a few tokens."""

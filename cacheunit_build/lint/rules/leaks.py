@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.finding import Severity
-    from cacheunit_build.lint.passage import Hit, Passage
+    from cacheunit_build.lint.results import Severity
+    from cacheunit_build.lint.segment import Hit, Passage
 
 _SEGMENT = r"[\w.@+~-]+"
 _HOME = re.compile(

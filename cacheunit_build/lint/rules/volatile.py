@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.passage import Hit, Passage, milder
+from cacheunit_build.lint.segment import Hit, Passage, milder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.finding import Severity
+    from cacheunit_build.lint.results import Severity
 
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
