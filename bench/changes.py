@@ -58,12 +58,12 @@ def add(row: dict[str, Any], item: dict[str, Any], answered: tuple[Answer, int])
     """Adds one change to its row; gives what is wrong with it."""
     answer, tokens = answered
     row["sent"] += 1
-    row["equal"] += answer.hit == item["warm"]
+    row["equal"] += answer.hit == item["still_cached"]
     row["hit"] += answer.hit
     row["static"] += item["tokens"]["new"]
     what = f"{row['engine']}, {row['edit']}, {item['prefix']} for {item['target']}"
     faults = {
-        f"{what}: {answer.hit} hit for {item['warm']} warm": answer.hit != item["warm"],
+        f"{what}: {answer.hit} hit for {item['warm']} warm": answer.hit != item["still_cached"],
         f"{what}: {answer.tokens} tokens for {tokens}": answer.tokens != tokens,
     }
     return [fault for fault, wrong in faults.items() if wrong]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.compiler.padding import AlignmentError, align_padding, pad_text_concat
 from cacheunit_build.domain.target import TokenizerSpec
 
@@ -242,7 +242,7 @@ def compare_vocabularies(texts: Mapping[str, str], faults: list[tuple[str, str]]
 
 def product_count(spec: TokenizerSpec) -> Count:
     """Tokens of a text by the product's own vocabulary."""
-    vocabulary = TokenizerShelf(lambda _: None).load(spec)
+    vocabulary = LocalTokenizerLoader(lambda _: None).load(spec)
     return lambda text: len(vocabulary.encode(text))
 
 

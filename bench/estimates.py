@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.domain.target import TokenizerSpec
 
 MODELS = ("deepseek-r1-distill-llama-8b", "qwen-2.5", "qwen-3.5", "glm-4.7-flash", "minimax-m3")
@@ -32,7 +32,7 @@ def main() -> None:
 
 def vocabulary(spec: TokenizerSpec) -> Any:  # noqa: ANN401 - what counts differs
     """A vocabulary of the product."""
-    return TokenizerShelf(lambda _: None).load(spec).encode
+    return LocalTokenizerLoader(lambda _: None).load(spec).encode
 
 
 def encoding() -> Any:  # noqa: ANN401

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from cacheunit_build.adapters.tokenizers.loader import TIKTOKEN, TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import TIKTOKEN, LocalTokenizerLoader
 from cacheunit_build.domain.target import TokenizerSpec
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def main() -> int:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread on each side, so that the speeds compare
     arguments = parse_arguments()
     data = vocabulary_file().read_bytes()
-    vocabulary = TokenizerShelf(lambda _: None).load(SPEC)
+    vocabulary = LocalTokenizerLoader(lambda _: None).load(SPEC)
     if vocabulary.engine != TIKTOKEN:
         print(f"error: the product does not carry this file over: {vocabulary.engine}", file=sys.stderr)
         return 2
@@ -241,7 +241,7 @@ LETTERS = {
     "kana": span(0x3041, 0x3096, 0x309D, 0x309F, 0x30A1, 0x30FA, 0x30FC, 0x30FF, 0xFF66, 0xFF70),
 }
 CHARACTERS = LETTERS | {
-    "edges of CJK and kana": span(0x303F, 0x3041, 0x3096, 0x309C, 0x309F, 0x30A1, 0x30FA, 0x30FC, 0x30FF, 0x3100)
+    "adapters of CJK and kana": span(0x303F, 0x3041, 0x3096, 0x309C, 0x309F, 0x30A1, 0x30FA, 0x30FC, 0x30FF, 0x3100)
     + "\u4dff\u4e00\u9fa5\u9fa6",
     "digits": span(0x30, 0x39),
     "other numbers": span(0x660, 0x669, 0x966, 0x96F, 0xFF10, 0xFF19, 0xB2, 0xB3, 0xBC, 0xBE, 0x2160, 0x2168)

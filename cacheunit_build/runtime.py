@@ -17,7 +17,7 @@ from cacheunit_build.domain.usage import read_usage
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-LOCK = "cacheunit.lock"
+LOCK_FILE = "cacheunit.lock"
 VERSION = 1
 
 _loaded: dict[tuple[str, str], Prefix] = {}
@@ -149,7 +149,7 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
         CacheunitError: there is no lock, no such prefix or target, or an artifact is missing.
     """
     folder = _nearest(Path.cwd()) if root is None else _given(Path(root) if isinstance(root, str) else root)
-    prefixes = _prefixes(folder.joinpath(LOCK))
+    prefixes = _prefixes(folder.joinpath(LOCK_FILE))
     full = _variant(name, axes)
     if full not in prefixes:
         raise fail(f'no prefix "{full}" is locked', hint=did_you_mean(full, prefixes))
@@ -189,14 +189,14 @@ def _text(file: Traversable) -> str:
 
 def _nearest(start: Path) -> Traversable:
     for folder in (start, *start.resolve().parents):
-        if (folder / LOCK).is_file():
+        if (folder / LOCK_FILE).is_file():
             return folder
-    raise fail(f"there is no {LOCK} in {start} or above", hint='run "cacheunit build"')
+    raise fail(f"there is no {LOCK_FILE} in {start} or above", hint='run "cacheunit build"')
 
 
 def _given(folder: Traversable) -> Traversable:
-    if not folder.joinpath(LOCK).is_file():
-        raise fail(f"there is no {LOCK} in {folder}", hint='run "cacheunit build"')
+    if not folder.joinpath(LOCK_FILE).is_file():
+        raise fail(f"there is no {LOCK_FILE} in {folder}", hint='run "cacheunit build"')
     return folder
 
 

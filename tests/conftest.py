@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.cli import main as cli
 
 if TYPE_CHECKING:
@@ -134,16 +134,16 @@ class _StandardInput(io.BytesIO):
 @pytest.fixture
 def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Cacheunit:
     """Runs the command line in this process, with vocabularies that stay loaded between runs."""
-    load = TokenizerShelf.load
+    load = LocalTokenizerLoader.load
 
-    def load_once(shelf: TokenizerShelf, spec: Any) -> Vocabulary:  # noqa: ANN401 - where the vocabulary comes from
+    def load_once(shelf: LocalTokenizerLoader, spec: Any) -> Vocabulary:  # noqa: ANN401 - where the vocabulary comes from
         if spec.path is not None:  # a file of the project, which may be another one each time
             return load(shelf, spec)
         if spec not in _LOADED:
             _LOADED[spec] = load(shelf, spec)
         return _LOADED[spec]
 
-    monkeypatch.setattr(TokenizerShelf, "load", load_once)
+    monkeypatch.setattr(LocalTokenizerLoader, "load", load_once)
 
     def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_StandardInput(stdin), encoding="utf-8"))

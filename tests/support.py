@@ -7,7 +7,7 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def default_vocabulary() -> Vocabulary:
     """The default target's vocabulary."""
     tokenizer = known_targets()["deepseek-v4"].tokenizer
     assert tokenizer is not None
-    return TokenizerShelf(lambda _: None).load(tokenizer)
+    return LocalTokenizerLoader(lambda _: None).load(tokenizer)
 
 
 @cache

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cacheunit_build.adapters.storage import build_cache as cache_edge
 from cacheunit_build.adapters.storage import build_stamp as seal_edge
 from cacheunit_build.adapters.storage import project_files as files_edge
-from cacheunit_build.adapters.storage.build_cache import BuildMemory
+from cacheunit_build.adapters.storage.build_cache import BuildCache
 from cacheunit_build.adapters.storage.build_stamp import read_seal
 from cacheunit_build.adapters.storage.file_stat import stat_of
 from cacheunit_build.compiler.prefix import PrefixCompiler
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.models import Rendered, Variant
 
 PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
-LOCK = "cacheunit.lock"
+LOCK_FILE = "cacheunit.lock"
 RECORD = ".cacheunit/record.json"
 SEALED = ".cacheunit/seal.json"
 STEPS = int(os.environ.get("CACHEUNIT_TRACE_STEPS", "2000"))
@@ -156,7 +156,7 @@ class Sequences(RuleBasedStateMachine):
         tops = [self.root / folder for folder in folders or ("prefixes", "templates", "data", "model", "tools")]
         return sorted(path for top in tops for path in top.rglob("*") if path.is_file())
 
-    # Sources
+    # SourceFiles
 
     @rule(path=paths, number=st.integers(min_value=0, max_value=5))
     def edit_in_place(self, path: str, number: int) -> None:
@@ -248,12 +248,12 @@ class Sequences(RuleBasedStateMachine):
 
     @rule()
     def delete_the_lock(self) -> None:
-        (self.root / LOCK).unlink(missing_ok=True)
+        (self.root / LOCK_FILE).unlink(missing_ok=True)
 
     @precondition(lambda self: self.locks)
     @rule(pick=existing)
     def bring_an_older_lock(self, pick: int) -> None:
-        self.write(LOCK, self.locks[pick % len(self.locks)])
+        self.write(LOCK_FILE, self.locks[pick % len(self.locks)])
 
     @rule(name=st.sampled_from(NAMES))
     def build_one_next(self, name: str) -> None:
@@ -374,7 +374,7 @@ class Sequences(RuleBasedStateMachine):
         assert after == cold_files
         if built.code == 0:
             self.records = [*self.records[-5:], self.cache_files()]
-            self.locks = [*self.locks[-5:], after[LOCK]]
+            self.locks = [*self.locks[-5:], after[LOCK_FILE]]
         if built.code == 0 and not names:
             again = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
             assert {item["kind"] for item in again.json["drift"]} <= {"orphan"}
@@ -415,7 +415,7 @@ def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_witho
     # What takes time and is not meant here: disks, Jinja's compiler, and the stat of the package's own files.
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(jinja2.Environment, "compile", compiled_once())
-    monkeypatch.setattr(BuildMemory, "_software", ["the same"])
+    monkeypatch.setattr(BuildCache, "_software", ["the same"])
     monkeypatch.setattr(seal_edge, "software", lambda: ["the same"])
     by_hand = "CACHEUNIT_TRACE_STEPS" in os.environ
     Sequences.run, Sequences.top, Sequences.steps, Sequences.sealed = staticmethod(cacheunit), tmp_path, 0, 0
@@ -492,13 +492,13 @@ def test_where_something_changed_it_is_loaded_after_all(shop: Project) -> None:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the project that are read."""
     found: list[str] = []
-    read_now = files_edge.ProjectFiles._read_now  # noqa: SLF001 - where every read of a project goes through
+    read_now = files_edge.DiskFiles._read_now  # noqa: SLF001 - where every read of a project goes through
 
-    def noted(files: files_edge.ProjectFiles, path: str) -> bytes | None:
+    def noted(files: files_edge.DiskFiles, path: str) -> bytes | None:
         found.append(path)
         return read_now(files, path)
 
-    monkeypatch.setattr(files_edge.ProjectFiles, "_read_now", noted)
+    monkeypatch.setattr(files_edge.DiskFiles, "_read_now", noted)
     return found
 
 
@@ -511,7 +511,7 @@ def test_a_build_reads_nothing_that_is_surely_older_than_the_record(shop: Projec
 def test_a_check_reads_everything(shop: Project, reads: list[str]) -> None:
     age_sources(shop)
     assert shop.drift() == []
-    assert set(reads) >= {*BASE, LOCK, "build/a/small.txt", "build/a/small.json"}
+    assert set(reads) >= {*BASE, LOCK_FILE, "build/a/small.txt", "build/a/small.json"}
 
 
 # A stat stands in for content only where it can
@@ -648,7 +648,7 @@ def test_only_what_uses_an_edited_file_is_compiled(shop: Project, monkeypatch: p
 
 
 def test_other_software_is_a_miss(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    software: list[Any] = BuildMemory(shop.path(".cacheunit"))._software  # noqa: SLF001
+    software: list[Any] = BuildCache(shop.path(".cacheunit"))._software  # noqa: SLF001
     interpreter, own, libraries = software
     others = [
         ["3.99", own, libraries],
@@ -658,7 +658,7 @@ def test_other_software_is_a_miss(shop: Project, monkeypatch: pytest.MonkeyPatch
     ]
     before = shop.files()
     for other in others:
-        monkeypatch.setattr(BuildMemory, "_software", other)
+        monkeypatch.setattr(BuildCache, "_software", other)
         assert compiled_of(shop, monkeypatch) == ALL
         assert compiled_of(shop, monkeypatch) == []
     assert shop.files() == before
@@ -670,11 +670,15 @@ def test_the_software_is_the_package_its_data_jinja_and_what_else_decides_bytes(
 
     import cacheunit_build
 
-    software: list[Any] = BuildMemory(shop.path(".cacheunit"))._software  # noqa: SLF001
+    software: list[Any] = BuildCache(shop.path(".cacheunit"))._software  # noqa: SLF001
     interpreter, own, libraries = software
     assert interpreter == sys.version
     package = Path(cacheunit_build.__file__).parent
-    for path in (package / "compiler/padding.py", package / "adapters/storage/build_cache.py", package / "targets/deepseek-v4.toml"):
+    for path in (
+        package / "compiler/padding.py",
+        package / "adapters/storage/build_cache.py",
+        package / "targets/deepseek-v4.toml",
+    ):
         assert stat_of(path) in own
     for module in (jinja2, yaml, tiktoken):
         assert stat_of(str(module.__file__)) in libraries
@@ -739,7 +743,7 @@ def test_a_vocabulary_of_the_project_that_changed_is_noticed(project: Project, m
     project.write({"model/tokenizer.json": vocabulary(("n", "e"))})
     assert project.drift() == [("tokenizer", "a")]
     assert compiled_of(project, monkeypatch) == ["a"]
-    assert json.loads(project.read(LOCK))["prefixes"]["a"]["own"]["tokens"] == len("One one.\n") + 1 - 2
+    assert json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["tokens"] == len("One one.\n") + 1 - 2
     project.path("model/tokenizer.json").unlink()
     assert project.run("build").code == 2
 
@@ -750,21 +754,21 @@ def test_the_lock_names_the_vocabulary_of_what_is_reused(project: Project) -> No
     project.write({"cacheunit.toml": OWN, "model/tokenizer.json": first, "templates/a.md.j2": "One.\n"})
     project.write({f"prefixes/{name}.yaml": "system: a.md.j2\n" for name in ("a", "b")})
     project.built()
-    whole = project.read(LOCK)
+    whole = project.read(LOCK_FILE)
     project.write({"model/tokenizer.json": second})
-    project.path(LOCK).unlink()
+    project.path(LOCK_FILE).unlink()
     assert project.run("build", "a").code == 0
     project.write({"model/tokenizer.json": first})
     project.path("prefixes/a.yaml").unlink()
     project.built()
-    assert json.loads(project.read(LOCK))["targets"] == json.loads(whole)["targets"]
+    assert json.loads(project.read(LOCK_FILE))["targets"] == json.loads(whole)["targets"]
 
 
 def test_a_lock_edited_by_hand_stays_a_difference_after_a_build_of_another_part(shop: Project) -> None:
     """The record must not vouch for a lock that has other targets than its traces."""
-    lock = json.loads(shop.read(LOCK))
+    lock = json.loads(shop.read(LOCK_FILE))
     lock["targets"]["chatty"]["profile"] = "sha256:" + "0" * 64
-    shop.write({LOCK: json.dumps(lock, indent=2) + "\n"})
+    shop.write({LOCK_FILE: json.dumps(lock, indent=2) + "\n"})
     shop.built("a")
     assert shop.drift() == [("profile", "deep/c")]
     shop.built()
@@ -775,12 +779,12 @@ def test_what_a_build_keeps_in_memory_is_what_it_wrote(shop: Project) -> None:
     from cacheunit_build.builder.build import build
     from cacheunit_build.cli.context import Session
 
-    edges = Session(shop.root, quiet=True, verbose=False).edges()
+    adapters = Session(shop.root, quiet=True, verbose=False).adapters()
     shop.edit("templates/general.md.j2", "one", "two")
-    assert build(edges).faults == ()
-    kept: Any = edges.memory
+    assert build(adapters).faults == ()
+    kept: Any = adapters.memory
     kept = kept.again()
-    written = BuildMemory(shop.path(".cacheunit"))
+    written = BuildCache(shop.path(".cacheunit"))
     assert kept.recall() == written.recall()
     assert kept.stats() == written.stats()
     assert kept.trusted_before() == written.trusted_before()
@@ -804,12 +808,12 @@ def test_a_target_with_a_python_encoder_is_compiled_each_time(
         }
     )
     project.built()
-    before = json.loads(project.read(LOCK))["prefixes"]["a"]["own"]["token_ids"]
+    before = json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["token_ids"]
     assert compiled_of(project, monkeypatch) == ["a"]
     word.write_text("second")
     assert project.drift() == [("tokenizer", "a")]
     assert compiled_of(project, monkeypatch) == ["a"]
-    assert json.loads(project.read(LOCK))["prefixes"]["a"]["own"]["token_ids"] != before
+    assert json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["token_ids"] != before
 
 
 # However many threads
@@ -959,7 +963,7 @@ def test_threads_of_one_process_that_build_at_once_agree(shop: Project) -> None:
     session = Session(shop.root, quiet=True, verbose=False)
     shop.edit("templates/general.md.j2", "one", "two")
     faults: list[Any] = []
-    threads = [threading.Thread(target=lambda: faults.append(build(session.edges()).faults)) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: faults.append(build(session.adapters()).faults)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from test_build_record import BASE, LOCK, SEALED, age_sources, signed
+from test_build_record import BASE, LOCK_FILE, SEALED, age_sources, signed
 
 from cacheunit_build.adapters.storage import build_stamp as seal_edge
 from cacheunit_build.adapters.storage.build_stamp import Seal, read_seal
@@ -69,7 +69,7 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "a template": lambda project: same_size(project, "templates/a.md.j2"),
     "a file of data": lambda project: same_size(project, "data/faq.yaml"),
     "the settings": lambda project: same_size(project, "cacheunit.toml"),
-    "the lock": lambda project: same_size(project, LOCK),
+    "the lock": lambda project: same_size(project, LOCK_FILE),
     "an artifact": lambda project: same_size(project, "build/a/small.txt"),
     "other settings": lambda project: project.write({"pyproject.toml": ""}),
     "an absent template": lambda project: project.write({"templates/special.md.j2": ""}),

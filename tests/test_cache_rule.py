@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cacheunit_build.domain.cache_rule import cost, impact
-from cacheunit_build.domain.target import CacheRule
+from cacheunit_build.domain.cache_rule import CacheRule
 
 ids = st.integers(min_value=0, max_value=3)
 tokens = st.lists(ids, max_size=40)
@@ -59,9 +58,9 @@ rules = st.one_of(
 @example(([1] * 8, [1] * 9), CacheRule(kind="blocks", unit=4, minimum=9))
 def test_it_is_what_an_engine_that_walks_its_cache_finds(change: tuple[list[int], list[int]], rule: CacheRule) -> None:
     old, new = change
-    found = impact(old, new, rule)
+    found = rule.impact(old, new)
     assert found.first == shared_by(old, new)
-    assert found.warm == warm_naively(old, new, rule)
+    assert found.still_cached == warm_naively(old, new, rule)
 
 
 @given(changes(), rules)
@@ -69,14 +68,14 @@ def test_warm_and_rewritten_are_the_new_tokens_or_both_unknown(
     change: tuple[list[int], list[int]], rule: CacheRule
 ) -> None:
     old, new = change
-    found = impact(old, new, rule)
-    if found.warm is None or found.rewritten is None:
-        assert found.warm is found.rewritten is None
+    found = rule.impact(old, new)
+    if found.still_cached is None or found.recomputed is None:
+        assert found.still_cached is found.recomputed is None
         assert rule.kind == "unknown" or rule.unit is None
     else:
-        assert found.warm + found.rewritten == len(new)
-        assert 0 <= found.warm <= found.first <= min(len(old), len(new))
-        assert found.warm == 0 or found.warm >= (rule.minimum or 0)
+        assert found.still_cached + found.recomputed == len(new)
+        assert 0 <= found.still_cached <= found.first <= min(len(old), len(new))
+        assert found.still_cached == 0 or found.still_cached >= (rule.minimum or 0)
 
 
 @given(changes(), units, minima)
@@ -84,7 +83,7 @@ def test_blocks_serve_whole_units_and_one_more_would_be_too_many(
     change: tuple[list[int], list[int]], unit: int, minimum: int | None
 ) -> None:
     old, new = change
-    warm = impact(old, new, CacheRule(kind="blocks", unit=unit, minimum=minimum)).warm
+    warm = CacheRule(kind="blocks", unit=unit, minimum=minimum).impact(old, new).still_cached
     assert warm is not None
     assert warm % unit == 0
     assert warm + unit > shared_by(old, new) or shared_by(old, new) // unit * unit < (minimum or 0)
@@ -95,19 +94,19 @@ def test_breakpoints_serve_the_old_prefix_whole_or_not_at_all(
     change: tuple[list[int], list[int]], minimum: int | None
 ) -> None:
     old, new = change
-    warm = impact(old, new, CacheRule(kind="breakpoints", minimum=minimum)).warm
+    warm = CacheRule(kind="breakpoints", minimum=minimum).impact(old, new).still_cached
     assert warm in (0, len(old))
     assert (warm == len(old)) == (new[: len(old)] == old and len(old) >= (minimum or 0)) or not old
 
 
 @given(changes())
 def test_tokens_serve_exactly_what_both_begin_with(change: tuple[list[int], list[int]]) -> None:
-    assert impact(*change, CacheRule(kind="tokens")).warm == shared_by(*change)
+    assert CacheRule(kind="tokens").impact(*change).still_cached == shared_by(*change)
 
 
 @given(tokens, rules)
 def test_nothing_changed_means_no_different_token(old: list[int], rule: CacheRule) -> None:
-    assert impact(old, list(old), rule).first == len(old)
+    assert rule.impact(old, list(old)).first == len(old)
 
 
 @given(changes(), changes(), rules)
@@ -116,24 +115,24 @@ def test_what_follows_the_first_difference_does_not_matter(
 ) -> None:
     old, new = change
     tail = other[0]
-    assert impact([*old, 8], [*new, 9, *tail], rule).warm == impact([*old, 8], [*new, 9], rule).warm
+    assert rule.impact([*old, 8], [*new, 9, *tail]).still_cached == rule.impact([*old, 8], [*new, 9]).still_cached
 
 
 def test_a_long_prefix_takes_no_longer_than_comparing_it() -> None:
     old = list(range(1_000_000))
     new = [*old[:999_999], -1]
-    assert impact(old, new, CacheRule(kind="blocks", unit=128)).warm == 999_999 // 128 * 128
+    assert CacheRule(kind="blocks", unit=128).impact(old, new).still_cached == 999_999 // 128 * 128
 
 
 def test_the_kind_of_sequence_does_not_matter() -> None:
-    assert impact((1, 2, 3), [1, 2, 3], CacheRule(kind="tokens")).warm == 3
+    assert CacheRule(kind="tokens").impact((1, 2, 3), [1, 2, 3]).still_cached == 3
 
 
 def test_a_prefix_that_goes_on_inside_a_block_is_another_block() -> None:
     rule = CacheRule(kind="breakpoints")
-    assert impact([1, 2], [1, 2, 3], rule, on_block=False).warm == 0
-    assert impact([1, 2], [1, 2, 3], rule, on_block=True).warm == 2
-    assert impact([1, 2], [1, 2], rule, on_block=False).warm == 2
+    assert rule.impact([1, 2], [1, 2, 3], on_block=False).still_cached == 0
+    assert rule.impact([1, 2], [1, 2, 3], on_block=True).still_cached == 2
+    assert rule.impact([1, 2], [1, 2], on_block=False).still_cached == 2
 
 
 prices = st.floats(min_value=0, max_value=2)
@@ -150,11 +149,11 @@ def test_the_cost_is_what_a_bill_would_say(  # noqa: PLR0917 - hypothesis gives 
         return 0 if tokens < (minimum or 0) else tokens // unit * unit
 
     warm = min(served(old), served(new))
-    found = cost(warm, old, new, rule)
+    found = rule.cost(warm, old, new)
     first = warm * read + (served(new) - warm) * write + (new - served(new))
     later = served(new) * read + (new - served(new))
     before = served(old) * read + (old - served(old))
-    assert found.once == pytest.approx(first - later)
+    assert found.one_time == pytest.approx(first - later)
     assert found.per_million == pytest.approx((later - before) * 1_000_000)
-    unknown = cost(None, old, new, CacheRule(kind="unknown"))
-    assert (unknown.once, unknown.per_million) == (None, None)
+    unknown = CacheRule(kind="unknown").cost(None, old, new)
+    assert (unknown.one_time, unknown.per_million) == (None, None)

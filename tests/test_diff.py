@@ -177,8 +177,9 @@ def test_warm_tokens_and_place_of_an_edit(two: tuple[Project, Path], name: str) 
         if change["tokens"]["new"] != change["tokens"]["old"] or before[prefix] != after:
             assert change["first_change"]["token"] == min(same, *change["tokens"].values())
         assert len(after) - soft <= change["tokens"]["new"] <= len(after)
-        assert change["warm"] == min(same, *change["tokens"].values()) // UNIT * UNIT
-        assert change["warm"] + change["rewritten"] == change["tokens"]["new"]
+        assert change["still_cached"] == min(same, *change["tokens"].values()) // UNIT * UNIT
+        assert change["still_cached"] + change["recomputed"] == change["tokens"]["new"]
+        assert (change["warm"], change["rewritten"]) == (change["still_cached"], change["recomputed"])  # former names
         if part is not None:
             assert change["first_change"]["part"] == part
             assert (change["first_change"]["byte"] is not None) == (part in ("system", "padding"))
@@ -208,11 +209,12 @@ def test_the_cost_is_that_of_the_rule_and_in_money_where_there_is_a_price(two: t
     (change,) = changes(project.run("diff", "a@locale=en", "--against", copy, "--format", "json")).values()
     old, new = change["tokens"]["old"], change["tokens"]["new"]
     assert old % UNIT == new % UNIT == 0  # padded
-    once, running = (new - change["warm"]) * (1.25 - 0.1), (new - old) * 0.1 * 1_000_000
-    assert change["cost"]["once"] == pytest.approx(once)
+    once, running = (new - change["still_cached"]) * (1.25 - 0.1), (new - old) * 0.1 * 1_000_000
+    assert change["cost"]["one_time"] == pytest.approx(once)
     assert change["cost"]["per_million"] == pytest.approx(running)
     assert change["cost"]["money"] == {
-        "once": pytest.approx(once * 2 / 1_000_000),
+        "one_time": pytest.approx(once * 2 / 1_000_000),
+        "once": pytest.approx(once * 2 / 1_000_000),  # its former name
         "per_million": pytest.approx(running * 2 / 1_000_000),
         "currency": "EUR",
     }
@@ -223,12 +225,12 @@ def test_a_rename_is_neither_a_removal_nor_an_addition(two: tuple[Project, Path]
     project.path("prefixes/b.yaml").rename(project.path("prefixes/c.yaml"))
     found = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert set(found) == {"c"}
-    assert (found["c"]["kind"], found["c"]["was"], found["c"]["rewritten"]) == ("renamed", "b", 0)
+    assert (found["c"]["kind"], found["c"]["was"], found["c"]["recomputed"]) == ("renamed", "b", 0)
     project.edit("templates/deep/one.j2", "One ends.", "One halts.")
     found = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert {name: item["kind"] for name, item in found.items() if name in "bc"} == {"b": "removed", "c": "added"}
     assert found["c"]["shares"] == "b"
-    assert 0 < found["c"]["warm"] < found["c"]["tokens"]["new"]
+    assert 0 < found["c"]["still_cached"] < found["c"]["tokens"]["new"]
 
 
 def test_a_new_vocabulary_or_an_unknown_rule_is_told_as_such(two: tuple[Project, Path]) -> None:
@@ -237,7 +239,7 @@ def test_a_new_vocabulary_or_an_unknown_rule_is_told_as_such(two: tuple[Project,
     project.edit("prefixes/a.yaml", "padding: always", "padding: auto")
     found = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert {item["kind"] for item in found.values()} == {"profile"}
-    assert {(item["warm"], item["cost"]["once"]) for item in found.values()} == {(None, None)}
+    assert {(item["still_cached"], item["cost"]["one_time"]) for item in found.values()} == {(None, None)}
     assert "the target's cache rule is unknown" in found["b"]["unknown"]
 
 
@@ -249,7 +251,7 @@ def test_against_a_lock_it_says_what_it_cannot_tell(two: tuple[Project, Path]) -
     ran = project.run("diff", "--against", copy.parent / "old.lock", "--format", "json")
     found = changes(ran)
     assert set(found) == {"a@locale=de", "a@locale=en"}
-    assert {(item["warm"], item["first_change"]) for item in found.values()} == {(None, None)}
+    assert {(item["still_cached"], item["first_change"]) for item in found.values()} == {(None, None)}
     assert all("a lock, which holds no text" in item["unknown"] for item in found.values())
     assert found["a@locale=en"]["tokens"]["old"] > 0
     (copy.parent / "new.lock").write_text('{"version": 2, "targets": {}, "prefixes": {}}')
@@ -299,13 +301,13 @@ def test_old_sources_that_break_todays_rules_are_told_and_the_rest_goes_on(two: 
     ran = project.run("diff", "--against", copy, "--format", "json")
     found = changes(ran)
     assert [error["message"] for error in ran.json["errors"]] == ['unknown key "target"']
-    assert found["a@locale=en"]["warm"] is not None
-    assert (found["b"]["kind"], found["b"]["warm"]) == ("changed", None)
+    assert found["a@locale=en"]["still_cached"] is not None
+    assert (found["b"]["kind"], found["b"]["still_cached"]) == ("changed", None)
     assert "do not compile under today's rules" in found["b"]["unknown"]
     assert "the lock there stands in" in ran.json["notes"][0]
     (copy / "cacheunit.lock").unlink()
     found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert (found["b"]["kind"], found["b"]["warm"]) == ("unknown", None)
+    assert (found["b"]["kind"], found["b"]["still_cached"]) == ("unknown", None)
 
 
 def test_faults_of_the_sources_as_they_are_now_are_faults(two: tuple[Project, Path]) -> None:
@@ -416,7 +418,7 @@ def test_a_commit_before_there_was_a_project(repository: Project) -> None:
     git(top, "rm", "-rqf", "--cached", ".")
     git(top, "commit", "-q", "--allow-empty", "-m", "nothing")
     ran = repository.run("diff", "--against", "bare", "--format", "json")
-    assert {(item["kind"], item["warm"]) for item in ran.json["changes"]} == {("added", 0)}
+    assert {(item["kind"], item["still_cached"]) for item in ran.json["changes"]} == {("added", 0)}
     assert ran.json["notes"] == [f"there are no manifests at bare ({git(top, 'rev-parse', '--short=7', 'bare')})"]
 
 
@@ -441,7 +443,7 @@ def test_a_prefix_of_two_hundred_thousand_tokens(project: Project) -> None:
     assert change["first_change"]["source"] == {"path": "templates/long.j2", "line": 12_346}
     before = len(encoded(f"<｜begin▁of▁sentence｜>{''.join(lines[:12_345])}"))
     assert abs(change["first_change"]["token"] - before) <= 1
-    assert change["warm"] == change["first_change"]["token"] // 128 * 128
+    assert change["still_cached"] == change["first_change"]["token"] // 128 * 128
 
 
 def test_an_estimate_is_labelled_and_claims_nothing_within_its_margin(project: Project) -> None:
@@ -460,10 +462,10 @@ def test_an_estimate_is_labelled_and_claims_nothing_within_its_margin(project: P
     for name in ("short", "near", "long"):
         project.write({f"templates/{name}.j2": project.read(f"templates/{name}.j2") + b"One more.\n"})
     found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert {name: item["warm"] for name, item in found.items()} == {"short": 0, "near": None, "long": 0}
+    assert {name: item["still_cached"] for name, item in found.items()} == {"short": 0, "near": None, "long": 0}
     assert {item["counted"] for item in found.values()} == {"estimate"}
     assert "minimum is within the margin" in found["near"]["unknown"]
-    assert found["near"]["cost"]["once"] is None
+    assert found["near"]["cost"]["one_time"] is None
     assert found["long"]["first_change"]["unit"] is None
     assert "about " in project.run("diff", "--against", copy).out
     assert "about 0 tokens stay warm" in project.run("diff", "--against", copy, "--format", "github").out
@@ -493,11 +495,11 @@ def test_breakpoints_serve_whole_blocks(project: Project) -> None:
     more = "  - {role: user, text: And}\n  - {role: assistant, text: So}\n"
     project.write({"prefixes/a.yaml": project.read("prefixes/a.yaml") + more.encode()})
     (change,) = changes(project.run("diff", "--against", copy, "--format", "json")).values()
-    assert change["warm"] == change["tokens"]["old"] < change["tokens"]["new"]
+    assert change["still_cached"] == change["tokens"]["old"] < change["tokens"]["new"]
     project.write({"templates/a.j2": f"{LONG}And on.\n"})
     found = changes(project.run("diff", "b", "--against", copy, "--format", "json"))
     assert found["b"]["first_change"]["token"] == found["b"]["tokens"]["old"] - 1
-    assert found["b"]["warm"] == 0
+    assert found["b"]["still_cached"] == 0
 
 
 def test_a_template_that_was_moved_and_edited_is_named_with_its_line(two: tuple[Project, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Sources are read strictly: values as they were typed, a place for every fault."""
+"""SourceFiles are read strictly: values as they were typed, a place for every fault."""
 
 from __future__ import annotations
 

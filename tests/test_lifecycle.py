@@ -14,14 +14,14 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import pytest
 
-from cacheunit_build.adapters.storage.project_files import ProjectFiles
+from cacheunit_build.adapters.storage.project_files import DiskFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from conftest import Project, Ran
 
-LOCK = "cacheunit.lock"
+LOCK_FILE = "cacheunit.lock"
 STYLE = "templates/partials/style.md.j2"
 VARIANTS = ["deep/b@locale=de", "deep/b@locale=en"]
 PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
@@ -53,14 +53,14 @@ def git(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 def entries(project: Project) -> dict[str, Any]:
     """The lock's entries by prefix and target."""
-    prefixes: dict[str, Any] = json.loads(project.read(LOCK))["prefixes"]
+    prefixes: dict[str, Any] = json.loads(project.read(LOCK_FILE))["prefixes"]
     return prefixes
 
 
 def change_lock(project: Project, change: Callable[[Any], None]) -> None:
-    lock = json.loads(project.read(LOCK))
+    lock = json.loads(project.read(LOCK_FILE))
     change(lock)
-    project.write({LOCK: json.dumps(lock, ensure_ascii=False, indent=2) + "\n"})
+    project.write({LOCK_FILE: json.dumps(lock, ensure_ascii=False, indent=2) + "\n"})
 
 
 def because(project: Project) -> dict[str, list[str]]:
@@ -74,9 +74,9 @@ def because(project: Project) -> dict[str, list[str]]:
 
 
 def test_a_second_build_writes_nothing(shop: Project) -> None:
-    before = shop.snapshot("build", LOCK)
+    before = shop.snapshot("build", LOCK_FILE)
     report = shop.run("build", "--format", "json").json
-    assert shop.snapshot("build", LOCK) == before
+    assert shop.snapshot("build", LOCK_FILE) == before
     assert {item["status"] for item in report["artifacts"]} == {"unchanged"}
     assert report["lock"] == "unchanged"
 
@@ -165,7 +165,7 @@ def test_check_writes_nothing_at_all(shop: Project, state: str) -> None:
         shop.write({"build/stray.txt": "x"})
     elif state == "never built":
         shutil.rmtree(shop.path("build"))
-        shop.path(LOCK).unlink()
+        shop.path(LOCK_FILE).unlink()
     elif state == "broken":
         shop.edit(STYLE, "five", "{{ nobody }}")
     before = shop.snapshot()
@@ -200,7 +200,7 @@ def test_a_file_that_lost_its_final_newline_or_got_other_line_ends_is_edited(sho
 
 
 def test_a_deleted_lock_fails_the_check(shop: Project) -> None:
-    shop.path(LOCK).unlink()
+    shop.path(LOCK_FILE).unlink()
     assert set(shop.drift()) == {("added", name) for name in ("a", "c", *VARIANTS)}
     ran = shop.run("check")
     assert (ran.code, "there is no cacheunit.lock" in ran.err) == (1, True)
@@ -289,24 +289,24 @@ def test_a_locked_build_refuses_an_edited_artifact_and_does_not_repair_it(shop: 
 
 def test_a_locked_build_writes_what_is_missing_and_never_the_lock(shop: Project) -> None:
     before = shop.files()
-    lock = shop.path(LOCK).stat()
+    lock = shop.path(LOCK_FILE).stat()
     shutil.rmtree(shop.path("build"))
     ran = shop.run("build", "--locked")
     assert (ran.code, ran.err) == (0, "")
     assert shop.files() == before
-    after = shop.path(LOCK).stat()
+    after = shop.path(LOCK_FILE).stat()
     assert (after.st_ino, after.st_mtime_ns) == (lock.st_ino, lock.st_mtime_ns)
 
 
 def test_a_locked_build_does_not_even_reformat_the_lock(shop: Project) -> None:
-    shop.write({LOCK: json.dumps(json.loads(shop.read(LOCK)))})
+    shop.write({LOCK_FILE: json.dumps(json.loads(shop.read(LOCK_FILE)))})
     before = shop.files()
     assert shop.run("build", "--locked").code == 0
     assert shop.files() == before
 
 
 def test_a_locked_build_needs_a_lock(shop: Project) -> None:
-    shop.path(LOCK).unlink()
+    shop.path(LOCK_FILE).unlink()
     before = shop.files()
     ran = shop.run("build", "--locked")
     assert (ran.code, ran.out, "there is no cacheunit.lock" in ran.err) == (2, "", True)
@@ -341,7 +341,7 @@ def test_a_removed_manifest_takes_its_artifacts_folders_and_entry_with_it(shop: 
     assert not shop.path("build/deep").exists()
     assert list(shop.files("build")) == ["build/a/deepseek-v4.json", "build/a/deepseek-v4.txt", "build/c/notes.md"]
     assert list(entries(shop)) == ["a"]
-    assert list(json.loads(shop.read(LOCK))["targets"]) == ["deepseek-v4"]
+    assert list(json.loads(shop.read(LOCK_FILE))["targets"]) == ["deepseek-v4"]
 
 
 def test_a_renamed_build_folder_leaves_the_old_one_alone(shop: Project) -> None:
@@ -372,13 +372,13 @@ _BROKEN: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("how", _BROKEN)
 def test_a_broken_lock_fails_the_check_and_is_made_anew_by_a_whole_build_only(shop: Project, how: str) -> None:
     good = shop.files()
-    shop.write({LOCK: _BROKEN[how](shop.read(LOCK))})
-    assert shop.read(LOCK) != good[LOCK]
+    shop.write({LOCK_FILE: _BROKEN[how](shop.read(LOCK_FILE))})
+    assert shop.read(LOCK_FILE) != good[LOCK_FILE]
     broken = shop.files()
     for command in (("check",), ("build", "a"), ("build", "--target", "small"), ("build", "--locked")):
         ran = shop.run(*command)
         assert (ran.code, ran.out) == (2, ""), command
-        assert ran.err.startswith(f"error: {LOCK}:"), ran.err
+        assert ran.err.startswith(f"error: {LOCK_FILE}:"), ran.err
         assert 'hint: run "cacheunit build"' in ran.err
     assert shop.files() == broken
     ran = shop.run("build")
@@ -387,9 +387,9 @@ def test_a_broken_lock_fails_the_check_and_is_made_anew_by_a_whole_build_only(sh
 
 
 def test_a_merged_lock_is_named_with_the_line_of_its_first_marker(shop: Project) -> None:
-    lock = shop.read(LOCK).decode().splitlines(keepends=True)
+    lock = shop.read(LOCK_FILE).decode().splitlines(keepends=True)
     lock[9:9] = ["<<<<<<< HEAD\n", "=======\n", ">>>>>>> other\n"]
-    shop.write({LOCK: "".join(lock)})
+    shop.write({LOCK_FILE: "".join(lock)})
     assert "error: cacheunit.lock:10: the lock has merge-conflict markers" in shop.run("check").err
 
 
@@ -448,7 +448,7 @@ class Disk:
     """The operations of a commit, of which one fails: once, as on a full disk, or with all that follow, as if killed.
 
     Args:
-        monkeypatch: puts this disk under `ProjectFiles.commit`.
+        monkeypatch: puts this disk under `DiskFiles.commit`.
         failing: which operation, from 0; -1: none.
         killed: whether the process ends there.
     """
@@ -465,7 +465,7 @@ class Disk:
         self._committing = False
         for owner, name in self.OPERATIONS:
             monkeypatch.setattr(owner, name, self._watched(name, getattr(owner, name)))
-        monkeypatch.setattr(ProjectFiles, "commit", self._commit(ProjectFiles.commit))
+        monkeypatch.setattr(DiskFiles, "commit", self._commit(DiskFiles.commit))
 
     def step(self, name: str) -> None:
         """One operation: counted, and failing if it is its turn."""
@@ -528,7 +528,7 @@ def _outputs(project: Project) -> dict[str, bytes]:
     return {path.relative_to(project.root).as_posix(): path.read_bytes() for path in sorted(paths)}
 
 
-class Change:
+class InputChange:
     """A project whose next build writes, makes folders and removes; it can be built again and again from there."""
 
     def __init__(self, project: Project, start: Path) -> None:
@@ -559,12 +559,12 @@ class Change:
 
 
 @pytest.fixture
-def change(copied: Callable[[str], Project], tmp_path: Path) -> Change:
+def change(copied: Callable[[str], Project], tmp_path: Path) -> InputChange:
     project = copied("shared-partial")
     project.path("prefixes/deep/b.yaml").unlink()
     project.edit("prefixes/c.yaml", "targets: [deepseek-v4, small]", "targets: [small]")
     project.built()
-    change = Change(project, tmp_path / "start")
+    change = InputChange(project, tmp_path / "start")
     assert {"mkdir", "open", "write", "fsync", "replace", "unlink", "rmdir"} <= set(change.steps)
     assert change.old.keys() - change.new.keys()
     assert change.new.keys() - change.old.keys()
@@ -575,26 +575,26 @@ def _without_temporary(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path: data for path, data in files.items() if not path.endswith(TEMPORARY)}
 
 
-def test_a_build_killed_at_any_step_leaves_whole_files_that_the_next_build_puts_right(change: Change) -> None:
+def test_a_build_killed_at_any_step_leaves_whole_files_that_the_next_build_puts_right(change: InputChange) -> None:
     project = change.project
     for step, operation in enumerate(change.steps):
         _, ran = change.build(failing=step, killed=True)
         left = _without_temporary(_outputs(project))
         assert (ran, change.torn(left)) == (None, []), (step, operation)
-        assert left[LOCK] == change.old[LOCK] or left == change.new, (step, operation)
+        assert left[LOCK_FILE] == change.old[LOCK_FILE] or left == change.new, (step, operation)
         assert project.run("check").code == (0 if left == change.new else 1), (step, operation)
         project.built()
         assert _without_temporary(_outputs(project)) == change.new, (step, operation)
 
 
-def test_what_a_killed_build_left_half_written_is_gone_after_the_next_build(change: Change) -> None:
+def test_what_a_killed_build_left_half_written_is_gone_after_the_next_build(change: InputChange) -> None:
     for step in range(len(change.steps)):
         change.build(failing=step, killed=True)
         change.project.built()
         assert _outputs(change.project) == change.new, (step, change.steps[step])
 
 
-def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_none(change: Change) -> None:
+def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_none(change: InputChange) -> None:
     for step in range(change.steps.index("replace")):
         _, ran = change.build(failing=step)
         assert ran is not None
@@ -604,7 +604,7 @@ def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_none(
         assert _without_temporary(_outputs(change.project)) == change.old, (step, change.steps[step])
 
 
-def test_a_full_disk_while_files_are_staged_leaves_no_temporary_file_and_no_empty_folder(change: Change) -> None:
+def test_a_full_disk_while_files_are_staged_leaves_no_temporary_file_and_no_empty_folder(change: InputChange) -> None:
     project = change.project
     for step in range(change.steps.index("replace")):
         change.build(failing=step)
@@ -613,7 +613,7 @@ def test_a_full_disk_while_files_are_staged_leaves_no_temporary_file_and_no_empt
         assert all(any(folder.iterdir()) for folder in folders), (step, change.steps[step])
 
 
-def test_a_fault_while_files_are_moved_into_place_leaves_all_as_it_was(change: Change) -> None:
+def test_a_fault_while_files_are_moved_into_place_leaves_all_as_it_was(change: InputChange) -> None:
     moves = [step for step, operation in enumerate(change.steps) if operation == "replace"]
     for step in moves:
         _, ran = change.build(failing=step)
@@ -622,30 +622,33 @@ def test_a_fault_while_files_are_moved_into_place_leaves_all_as_it_was(change: C
         assert _outputs(change.project) == change.old, step
 
 
-def test_a_fault_before_the_lock_is_in_place_leaves_the_old_lock_and_a_check_that_fails(change: Change) -> None:
+def test_a_fault_before_the_lock_is_in_place_leaves_the_old_lock_and_a_check_that_fails(change: InputChange) -> None:
     moves = [step for step, operation in enumerate(change.steps) if operation == "replace"]
     for step in range(moves[0], moves[-1] + 1):
         _, ran = change.build(failing=step)
         left = _outputs(change.project)
         assert ran is not None
-        assert (ran.code, left[LOCK], change.torn(left)) == (2, change.old[LOCK], []), (step, change.steps[step])
+        assert (ran.code, left[LOCK_FILE], change.torn(left)) == (2, change.old[LOCK_FILE], []), (
+            step,
+            change.steps[step],
+        )
         assert change.project.run("check").code == 1
         change.project.built()
         assert _outputs(change.project) == change.new, (step, change.steps[step])
 
 
-def test_a_lock_that_cannot_be_moved_into_place_is_named(change: Change) -> None:
+def test_a_lock_that_cannot_be_moved_into_place_is_named(change: InputChange) -> None:
     last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
     _, ran = change.build(failing=last)
     assert ran is not None
-    assert ran.err.startswith(f'error: cannot write "{LOCK}"'), ran.err
+    assert ran.err.startswith(f'error: cannot write "{LOCK_FILE}"'), ran.err
 
 
-def test_a_fault_after_the_lock_is_in_place_does_not_deny_that_it_is(change: Change) -> None:
+def test_a_fault_after_the_lock_is_in_place_does_not_deny_that_it_is(change: InputChange) -> None:
     last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
     _, ran = change.build(failing=last + 1)
     assert ran is not None
-    assert _outputs(change.project)[LOCK] == change.new[LOCK]
+    assert _outputs(change.project)[LOCK_FILE] == change.new[LOCK_FILE]
     assert "nothing was locked" not in ran.err
 
 
@@ -677,7 +680,7 @@ def test_a_build_does_not_write_through_a_link_that_leads_out(
     ran = project.run("build")
     assert (ran.code, "leads out of the project by a link" in ran.err) == (2, True)
     assert list(outside.iterdir()) == []
-    assert not project.path(LOCK).exists()
+    assert not project.path(LOCK_FILE).exists()
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(copied: Callable[[str], Project]) -> None:

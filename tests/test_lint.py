@@ -14,22 +14,22 @@ from cacheunit_build.lint.registry import CODES
 if TYPE_CHECKING:
     from conftest import Project
 
-Finding = dict[str, Any]
+Violation = dict[str, Any]
 
 FIRST = "You are the support agent of a bicycle shop. Answer in plain words.\n"
 KEY = "AKIA" + "IOSFODNN7QWERTYU"[:16]  # cut in two, so that no scanner takes this file for a leak
 
 
-def lint(project: Project, *arguments: str) -> list[Finding]:
+def lint(project: Project, *arguments: str) -> list[Violation]:
     """The findings of a run; its exit code is held against them."""
     ran = project.run("lint", "--format", "json", *arguments)
     assert ran.err == ""
-    findings: list[Finding] = ran.json["findings"]
+    findings: list[Violation] = ran.json["findings"]
     assert ran.code == int(any(finding["severity"] == "error" for finding in findings))
     return findings
 
 
-def texts(project: Project, line: str) -> list[Finding]:
+def texts(project: Project, line: str) -> list[Violation]:
     """The findings, layout aside, in a prefix whose second line is `line`."""
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"{FIRST}{line}\nLast line.\n"})
     return [finding for finding in lint(project) if not finding["code"].startswith("CU4")]
@@ -236,7 +236,7 @@ def test_characters_that_repeat_on_a_line_are_one_finding(project: Project) -> N
 # Tools
 
 
-def tools(project: Project, description: str, *arguments: str) -> list[Finding]:
+def tools(project: Project, description: str, *arguments: str) -> list[Violation]:
     """The findings in a prefix with one tool that is described so."""
     tool = {
         "name": "search",

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from cacheunit_build.lint.registry import CODES, GROUPS
-from cacheunit_build.lint.results import Finding, Linted
+from cacheunit_build.lint.results import LintResult, Violation
 from cacheunit_build.reports.lint import linted_github, linted_markdown, linted_text
 
 if TYPE_CHECKING:
@@ -140,14 +140,14 @@ def test_text_has_a_line_for_each_finding_what_to_do_and_a_summary(shop: Project
     )
 
 
-def finding(message: str = "found", **other: Any) -> Finding:  # noqa: ANN401
+def finding(message: str = "found", **other: Any) -> Violation:  # noqa: ANN401
     given: dict[str, Any] = {"code": "CU101", "severity": "error", "prefixes": ("a",), "path": "templates/a.md.j2"}
     given |= {"line": 3, "column": 5, "hint": "do it", "message": message}
-    return Finding(**given | other)
+    return Violation(**given | other)
 
 
 def test_text_is_coloured_where_it_is_wanted() -> None:
-    linted = Linted(findings=(finding(), finding(severity="warning"), finding(severity="info")))
+    linted = LintResult(findings=(finding(), finding(severity="warning"), finding(severity="info")))
     coloured = linted_text(linted, colour=True)
     assert [re.findall(r"\x1b\[([\d;]+)m", line)[:1] for line in coloured.splitlines()[:6:2]] == [
         ["31;1"],
@@ -158,7 +158,7 @@ def test_text_is_coloured_where_it_is_wanted() -> None:
 
 
 def test_text_says_how_many_prefixes_have_it() -> None:
-    assert "found (in 2 prefixes)" in linted_text(Linted(findings=(finding(prefixes=("a", "b")),)), colour=False)
+    assert "found (in 2 prefixes)" in linted_text(LintResult(findings=(finding(prefixes=("a", "b")),)), colour=False)
 
 
 def test_no_colour_goes_into_a_pipe(shop: Project) -> None:
@@ -191,7 +191,7 @@ def test_markdown_is_a_table_and_silent_where_nothing_was_found(shop: Project) -
 
 
 def test_markdown_cannot_be_broken_by_what_was_found() -> None:
-    linted = Linted(findings=(finding("<img src=x> a|b\n`c` *d* @team &amp;", path="templates/a|`b.md"),))
+    linted = LintResult(findings=(finding("<img src=x> a|b\n`c` *d* @team &amp;", path="templates/a|`b.md"),))
     row = linted_markdown(linted).splitlines()[2]
     assert row.replace("\\|", "").count("|") == 6
     for mark in ("<img", "`c", "*d"):
@@ -212,7 +212,7 @@ def test_github_annotates_the_source_line(shop: Project) -> None:
 
 
 def test_github_annotations_escape_what_the_runner_unescapes() -> None:
-    linted = Linted(findings=(finding("50 % of a,b: x", path="a,b:c%.md", severity="info"),))
+    linted = LintResult(findings=(finding("50 % of a,b: x", path="a,b:c%.md", severity="info"),))
     assert linted_github(linted, "sub/{}".format) == (
         "::notice file=sub/a%2Cb%3Ac%25.md,line=3,col=5,title=CU101 timestamp::50 %25 of a,b: x%0A%0Ahint: do it"
     )

@@ -10,7 +10,7 @@ from support import count_default
 if TYPE_CHECKING:
     from conftest import Project
 
-Finding = dict[str, Any]
+Violation = dict[str, Any]
 
 UNIT = 128
 STAMP = "2026-11-30T03:22:43Z"
@@ -20,10 +20,10 @@ RULES = "".join(
 )
 
 
-def lint(project: Project, *arguments: str) -> list[Finding]:
+def lint(project: Project, *arguments: str) -> list[Violation]:
     ran = project.run("lint", "--format", "json", *arguments)
     assert ran.err == ""
-    findings: list[Finding] = ran.json["findings"]
+    findings: list[Violation] = ran.json["findings"]
     assert ran.code == int(any(finding["severity"] == "error" for finding in findings))
     return findings
 

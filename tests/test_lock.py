@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.models import Entry, Lock, TargetIdentity
+from cacheunit_build.domain.models import Lock, LockEntry, TargetIdentity
 from cacheunit_build.lockfile.format import LockUnknownError, drift_between, drift_on_disk, parse_lock, write_lock
 
 SHA = ["sha256:" + digit * 64 for digit in "0123456789abcdef"]
@@ -18,7 +18,7 @@ shas = st.sampled_from(SHA)
 names = st.sampled_from(["a", "b/c", "é", "b@x=1", "b@x=2,y=z"])
 targets = st.sampled_from(["t", "u"])
 entries = st.builds(
-    Entry,
+    LockEntry,
     tokens=st.integers(0, 9999),
     counted=st.sampled_from(["exact", "estimate"]),
     padding=st.integers(0, 99),
@@ -34,12 +34,12 @@ locks = st.builds(
 )
 
 
-def entry(**changes: object) -> Entry:
-    whole = Entry(tokens=128, counted="exact", padding=3, unit=128, text=SHA[1], request=SHA[2], token_ids=SHA[3])
+def entry(**changes: object) -> LockEntry:
+    whole = LockEntry(tokens=128, counted="exact", padding=3, unit=128, text=SHA[1], request=SHA[2], token_ids=SHA[3])
     return replace(whole, **changes)  # type: ignore[arg-type]
 
 
-def lock(entries: dict[str, Entry], *, profile: str = SHA[0], tokenizer: str = SHA[0]) -> Lock:
+def lock(entries: dict[str, LockEntry], *, profile: str = SHA[0], tokenizer: str = SHA[0]) -> Lock:
     identity = TargetIdentity(profile=profile, tokenizer=tokenizer)
     return Lock(targets={"t": identity}, entries={(name, "t"): value for name, value in entries.items()})
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cacheunit_build.adapters.git.merge_driver import merge_texts
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.models import Entry, Lock, TargetIdentity
+from cacheunit_build.domain.models import Lock, LockEntry, TargetIdentity
 from cacheunit_build.lockfile.format import LockUnknownError, parse_lock, write_lock
 from cacheunit_build.lockfile.merge import merge_locks
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from conftest import Cacheunit, Ran
 
-    Change = Callable[[Project], None]
+    InputChange = Callable[[Project], None]
 
-LOCK = "cacheunit.lock"
+LOCK_FILE = "cacheunit.lock"
 STYLES = ["merge", "diff3", "zdiff3"]
 LINES = "\n".join(f"Rule {number}: stay on it." for number in range(6))
 FILES = {
@@ -59,7 +59,7 @@ class Repository:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def commit(self, branch: str, change: Change) -> None:
+    def commit(self, branch: str, change: InputChange) -> None:
         """A branch from `main` with a change of the sources, built."""
         self.done("checkout", "-q", "-B", branch, "main")
         change(self.project)
@@ -101,28 +101,28 @@ def repository(bare: Repository) -> Repository:
 # Ten pairs of branches, and more
 
 
-def edited(path: str, old: str, new: str) -> Change:
+def edited(path: str, old: str, new: str) -> InputChange:
     return lambda project: project.edit(path, old, new)
 
 
-def first(name: str) -> Change:
+def first(name: str) -> InputChange:
     return edited(f"templates/{name}.md.j2", "First", "At first")
 
 
-def last(name: str) -> Change:
+def last(name: str) -> InputChange:
     return edited(f"templates/{name}.md.j2", "Last", "At last")
 
 
-def style(old: str, new: str) -> Change:
+def style(old: str, new: str) -> InputChange:
     return edited("templates/style.md.j2", old, new)
 
 
-def added(name: str, text: str = "New.", targets: str = "deepseek-v4") -> Change:
+def added(name: str, text: str = "New.", targets: str = "deepseek-v4") -> InputChange:
     manifest = f"system: {name}.md.j2\ntargets: [{targets}]\n"
     return lambda project: project.write({f"prefixes/{name}.yaml": manifest, f"templates/{name}.md.j2": f"{text}\n"})
 
 
-def removed(name: str) -> Change:
+def removed(name: str) -> InputChange:
     def change(project: Project) -> None:
         project.path(f"prefixes/{name}.yaml").unlink()
         project.path(f"templates/{name}.md.j2").unlink()
@@ -130,14 +130,14 @@ def removed(name: str) -> Change:
     return change
 
 
-def renamed(old: str, new: str) -> Change:
+def renamed(old: str, new: str) -> InputChange:
     def change(project: Project) -> None:
         project.path(f"prefixes/{old}.yaml").rename(project.path(f"prefixes/{new}.yaml"))
 
     return change
 
 
-def manifest(name: str, line: str) -> Change:
+def manifest(name: str, line: str) -> InputChange:
     return lambda project: project.write({f"prefixes/{name}.yaml": f"system: {name}.md.j2\n{line}\n"})
 
 
@@ -148,8 +148,8 @@ class Pair:
     `based`: the markers show the base, in the styles that do; `orphans`: artifacts that `build` then leaves alone.
     """
 
-    ours: Change
-    theirs: Change
+    ours: InputChange
+    theirs: InputChange
     plain: bool = False
     driver: bool = False
     drift: tuple[tuple[str, str], ...] = ()
@@ -208,8 +208,8 @@ def test_a_pair_of_branches(repository: Repository, pair: Pair) -> None:
         for style in STYLES if conflict else STYLES[:1]:
             repository.done("config", "merge.conflictStyle", style)
             merged = repository.merge()
-            assert (LOCK in repository.conflicts()) == conflict, merged.stdout + merged.stderr
-            text = project.read(LOCK)
+            assert (LOCK_FILE in repository.conflicts()) == conflict, merged.stdout + merged.stderr
+            text = project.read(LOCK_FILE)
             assert (b"\n<<<<<<< " in text, b"\n||||||| " in text) == (
                 conflict,
                 conflict and style != "merge" and (pair.based or not driver),
@@ -245,7 +245,7 @@ def test_what_both_sides_add_under_one_name_is_settled_in_its_sources_first(repo
     repository.done("checkout", "-q", "ours")
     assert project.run("git", "setup").code == 0
     repository.merge()
-    assert repository.conflicts() >= {LOCK, "templates/n.md.j2"}
+    assert repository.conflicts() >= {LOCK_FILE, "templates/n.md.j2"}
     repository.done("checkout", "--theirs", "templates/n.md.j2")
     assert project.run("build").code == 0
     assert project.read("build/n/deepseek-v4.txt").startswith(b"Two.")
@@ -255,9 +255,9 @@ def test_what_both_sides_add_under_one_name_is_settled_in_its_sources_first(repo
 # The driver
 
 
-def entry(tokens: int, digit: str = "1", *, estimate: bool = False) -> Entry:
+def entry(tokens: int, digit: str = "1", *, estimate: bool = False) -> LockEntry:
     sha = "sha256:" + digit * 64
-    return Entry(
+    return LockEntry(
         tokens=tokens,
         counted="estimate" if estimate else "exact",
         padding=3,
@@ -318,7 +318,7 @@ def test_a_clash_that_lines_merge_into_no_lock_is_marked_and_without_the_driver_
     text, conflict = merge_texts(project.root, *texts)
     assert not conflict
     with pytest.raises(LockUnknownError, match='duplicate key "c"'):
-        parse_lock(text, LOCK)
+        parse_lock(text, LOCK_FILE)
     ran = driven(project, *texts)
     assert (ran.code, ran.err.count("error: ")) == (1, 1)
     assert b"\n<<<<<<< ours\n" in project.read("ours")
@@ -497,7 +497,7 @@ def test_a_project_in_a_subfolder_with_spaces_of_a_linked_work_tree_is_merged_an
     bare.done("merge", "-q", "linked")
     linked.commit("ours", added("ca"))
     linked.commit("theirs", added("cb"))
-    shown = linked.done("diff", "main", "theirs", "--", f"{sub}/{LOCK}")
+    shown = linked.done("diff", "main", "theirs", "--", f"{sub}/{LOCK_FILE}")
     assert [line[1:8] for line in shown.splitlines() if line[0] == "+" and line[1] != "+"] == ["cb  dee"]
     linked.done("checkout", "-q", "ours")
     assert linked.merge().returncode == 0
@@ -518,10 +518,10 @@ def test_where_the_interpreter_is_gone_git_merges_and_shows_as_without_it(gone: 
     gone.commit("ours", first("c"))
     gone.commit("theirs", last("c"))
     gone.done("checkout", "-q", "ours")
-    assert '"text": "sha256:' in gone.done("diff", "main", "theirs", "--", LOCK)
+    assert '"text": "sha256:' in gone.done("diff", "main", "theirs", "--", LOCK_FILE)
     gone.merge()
-    assert LOCK in gone.conflicts()
-    assert b"\n<<<<<<< ours\n" in gone.project.read(LOCK)
+    assert LOCK_FILE in gone.conflicts()
+    assert b"\n<<<<<<< ours\n" in gone.project.read(LOCK_FILE)
     assert gone.project.run("build").code == 0
 
 
@@ -549,7 +549,7 @@ def trios(draw: st.DrawFn) -> tuple[Lock, Lock, Lock]:
     return made[0], made[1], made[2]
 
 
-def _lock(entries: dict[tuple[str, str], Entry], targets: dict[str, TargetIdentity]) -> Lock:
+def _lock(entries: dict[tuple[str, str], LockEntry], targets: dict[str, TargetIdentity]) -> Lock:
     return Lock(
         entries=entries, targets={name: targets[name] for name in targets if any(name == t for _, t in entries)}
     )
@@ -584,7 +584,7 @@ def test_each_entry_is_of_a_side_made_for_the_target_as_merged_and_the_text_is_c
         assert made
         assert key in clashing or merged.lock.targets[key[1]] in made
     text = write_lock(merged.lock)
-    assert write_lock(parse_lock(text, LOCK)) == text
+    assert write_lock(parse_lock(text, LOCK_FILE)) == text
 
 
 @given(trios())
@@ -603,7 +603,7 @@ def test_what_lines_give_is_marked_or_refused_or_in_the_one_form(trio: tuple[Loc
     base, ours, theirs = (write_lock(lock) for lock in trio)
     text, _ = merge_texts(Path(tempfile.gettempdir()), base, ours, theirs)
     try:
-        read = parse_lock(text, LOCK)
+        read = parse_lock(text, LOCK_FILE)
     except CacheunitError:
         return
     assert write_lock(read) == text

@@ -10,7 +10,7 @@ import pytest
 
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.manifest import ManifestSchema, expand, parse_manifest
-from cacheunit_build.parsing.settings import parse_config
+from cacheunit_build.parsing.settings import parse_settings
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.models import Manifest
@@ -101,13 +101,13 @@ def test_the_schema_for_editors_knows_every_key_and_both_short_forms() -> None:
 
 
 def test_settings_are_read_from_either_file_and_default_without() -> None:
-    assert parse_config(None, None).targets == ("deepseek-v4",)
-    assert parse_config(b'[tool.cacheunit]\nbuild = "out"\n', None).build == "out"
-    assert parse_config(b"[project]\n", b'build = "out"\n').build == "out"
+    assert parse_settings(None, None).targets == ("deepseek-v4",)
+    assert parse_settings(b'[tool.cacheunit]\nbuild = "out"\n', None).build == "out"
+    assert parse_settings(b"[project]\n", b'build = "out"\n').build == "out"
     with pytest.raises(
         CacheunitError, match=r"pyproject\.toml:1: settings stand in pyproject\.toml and in cacheunit\.toml"
     ):
-        parse_config(b"[tool.cacheunit]\n", b"")
+        parse_settings(b"[tool.cacheunit]\n", b"")
 
 
 def test_no_manifest_of_this_repository_is_without_a_description() -> None:

@@ -11,15 +11,15 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from cacheunit_build.compiler.padding_plan import Count, make_plan
+from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.models import Padding
-from cacheunit_build.domain.target import CacheRule
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
     from conftest import Project
 
-    from cacheunit_build.domain.models import PaddingMode, Plan
-    from cacheunit_build.domain.target import CacheKind
+    from cacheunit_build.domain.cache_rule import CacheKind
+    from cacheunit_build.domain.models import PaddingMode, PaddingPlan
 
 MODES: tuple[PaddingMode, ...] = ("auto", "always", "off")
 KINDS: tuple[CacheKind, ...] = ("blocks", "breakpoints", "tokens", "unknown")
@@ -34,11 +34,11 @@ def blocks(unit: int | None = 128, **more: Any) -> CacheRule:  # noqa: ANN401 - 
     return CacheRule(kind="blocks", unit=unit, **{"minimum": 0, "read": 0.02, "write": 1.0, **more})
 
 
-def planned(tokens: int, rule: CacheRule, mode: PaddingMode = "auto", reuses: int | None = None) -> Plan:
+def planned(tokens: int, rule: CacheRule, mode: PaddingMode = "auto", reuses: int | None = None) -> PaddingPlan:
     return make_plan(Count(tokens=tokens), rule, Padding(mode=mode, floor=reuses is not None, reuses=reuses))
 
 
-def numbers(plan: Plan) -> set[str]:
+def numbers(plan: PaddingPlan) -> set[str]:
     return set(re.findall(r"-?\d+(?:\.\d+)?", plan.reason))
 
 

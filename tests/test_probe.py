@@ -13,7 +13,7 @@ from mock_server import Engine, serving
 
 from cacheunit_build.endpoints.metrics import Gauges, read_gauges
 from cacheunit_build.endpoints.rule_fit import Grid, fit_exact, fit_grid
-from cacheunit_build.parsing.settings import parse_config
+from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets
 
 if TYPE_CHECKING:
@@ -51,10 +51,14 @@ def rule(ran: Ran, *keys: str) -> dict[str, Any]:
     assert report["requests"] <= MOST
     document = tomllib.loads(report["target"])
     (name,) = document["target"]
-    target = all_targets(parse_config(None, report["target"].encode()))[name]
-    assert (target.cache.kind, target.cache.unit, target.cache.minimum, target.cache.primes, target.cache.marker) == (
-        *(report["kind"], report["unit"], report["minimum"], report["primes"], report["marker"]),
-    )
+    target = all_targets(parse_settings(None, report["target"].encode()))[name]
+    assert (
+        target.cache.kind,
+        target.cache.unit,
+        target.cache.minimum,
+        target.cache.warm_up_requests,
+        target.cache.marker,
+    ) == (*(report["kind"], report["unit"], report["minimum"], report["warm_up_requests"], report["marker"]),)
     assert {item.grade for item in target.cache.evidence} == {"measured"}
     return {key: report[key] for key in keys}
 
@@ -62,7 +66,11 @@ def rule(ran: Ran, *keys: str) -> dict[str, Any]:
 RULES = {
     "blocks of 16": (Engine(unit=16), CHAT, {"kind": "blocks", "unit": 16, "minimum": 0, "offset": 0}),
     "blocks of 32": (Engine(unit=32), TEXT, {"kind": "blocks", "unit": 32, "minimum": 0, "offset": 0}),
-    "blocks of 128": (Engine(unit=128), RESPONSES, {"kind": "blocks", "unit": 128, "minimum": 0, "primes": 1}),
+    "blocks of 128": (
+        Engine(unit=128),
+        RESPONSES,
+        {"kind": "blocks", "unit": 128, "minimum": 0, "warm_up_requests": 1},
+    ),
     "blocks in Anthropic's form": (
         Engine(unit=32),
         ANTHROPIC,
@@ -77,7 +85,7 @@ RULES = {
     "breakpoints from 1,024 on": (
         Engine(kind="breakpoints", minimum=1024),
         ANTHROPIC,
-        {"kind": "breakpoints", "unit": None, "minimum": 1024, "marker": "cache_control", "primes": 1},
+        {"kind": "breakpoints", "unit": None, "minimum": 1024, "marker": "cache_control", "warm_up_requests": 1},
     ),
     "breakpoints from 2,000 on": (
         Engine(kind="breakpoints", minimum=2000),
@@ -97,24 +105,28 @@ RULES = {
     "persisted units with a floor of 128": (
         Engine(kind="persisted", unit=128),
         CHAT,
-        {"kind": "blocks", "unit": 128, "minimum": 0, "primes": 2, "delay": 0, "last_token": "served"},
+        {"kind": "blocks", "unit": 128, "minimum": 0, "warm_up_requests": 2, "delay": 0, "last_token": "served"},
     ),
     "persisted some seconds later": (
         Engine(kind="persisted", unit=128, lag=2.0),
         CHAT,
-        {"kind": "blocks", "unit": 128, "primes": 2, "delay": 5},
+        {"kind": "blocks", "unit": 128, "warm_up_requests": 2, "delay": 5},
     ),
     "blocks some seconds later": (
         Engine(unit=64, lag=3.0),
         CHAT,
-        {"kind": "blocks", "unit": 64, "primes": 1, "delay": 5},
+        {"kind": "blocks", "unit": 64, "warm_up_requests": 1, "delay": 5},
     ),
     "tokens": (
         Engine(kind="tokens"),
         CHAT,
         {"kind": "tokens", "unit": None, "minimum": 0, "offset": 0, "last_token": "recomputed"},
     ),
-    "tokens, one request held": (Engine(kind="tokens", slot=True), TEXT, {"kind": "tokens", "minimum": 0, "primes": 1}),
+    "tokens, one request held": (
+        Engine(kind="tokens", slot=True),
+        TEXT,
+        {"kind": "tokens", "minimum": 0, "warm_up_requests": 1},
+    ),
     "tokens from 333 on": (Engine(kind="tokens", minimum=333), TEXT, {"kind": "tokens", "minimum": 333}),
     "tokens from 333 on, one request held": (
         Engine(kind="tokens", minimum=333, slot=True),
@@ -145,7 +157,7 @@ def test_a_rule_is_found(empty: Project, engine: Engine, form: str, expected: di
 def test_a_cache_that_is_emptied_in_the_middle_misleads_nobody(empty: Project, kind: Any, when: int) -> None:  # noqa: ANN401
     report = probe(empty, Engine(kind=kind, unit=128, evicts=when)).json
     assert (report["kind"], report["unit"], report["minimum"]) in (("blocks", 128, 0), ("unknown", None, None))
-    assert report["primes"] == (1 if kind == "blocks" else 2)
+    assert report["warm_up_requests"] == (1 if kind == "blocks" else 2)
     assert report["notes"] == []
 
 
@@ -307,8 +319,8 @@ def test_a_known_model_is_extended_and_its_measured_target_again(empty: Project)
     engine = Engine(unit=64, models=("deepseek-v4-pro",))
     report = probe(empty, engine, model="deepseek-v4-pro").json
     empty.write({"cacheunit.toml": report["target"]})
-    target = all_targets(parse_config(None, report["target"].encode()))["deepseek-v4-pro-measured"]
-    assert (target.cache.unit, target.cache.primes, target.cache.read) == (64, 1, 0.02)
+    target = all_targets(parse_settings(None, report["target"].encode()))["deepseek-v4-pro-measured"]
+    assert (target.cache.unit, target.cache.warm_up_requests, target.cache.read) == (64, 1, 0.02)
     assert target.tokenizer is not None
     empty.write({"prefixes/a.yaml": "system: a.j2\ntargets: [deepseek-v4-pro-measured]\n", "templates/a.j2": "Hi.\n"})
     empty.built()
@@ -343,7 +355,7 @@ def test_the_text_says_what_is_known_and_what_is_not(empty: Project) -> None:
         ran = empty.run("probe", engine.url, "--model", "mock", "--wait", "0")
     assert ran.code == 0
     assert "unit        128 tokens" in ran.out
-    assert '[target.mock-measured.cache]\nkind = "blocks"\nunit = 128\nminimum = 0\nprimes = 1\n' in ran.out
+    assert '[target.mock-measured.cache]\nkind = "blocks"\nunit = 128\nminimum = 0\nwarm_up_requests = 1\n' in ran.out
     with serving(Engine(kind="none")) as engine:
         ran = empty.run("probe", engine.url, "--model", "mock", "--wait", "0")
     assert (ran.code, "unknown: nothing was ever served" in ran.out, "[target" in ran.out) == (1, True, False)
@@ -362,12 +374,12 @@ def served(length: int, unit: int, ahead: int, offset: int, minimum: int) -> int
     hidden=st.integers(0, 600),
     minimum=st.integers(0, 900),
     lengths=st.sets(st.integers(0, 1000), max_size=12),
-    edges=st.sets(st.integers(0, 60), max_size=4),
+    adapters=st.sets(st.integers(0, 60), max_size=4),
 )
 def test_a_fit_gives_the_rule_back_or_says_unknown(
-    *, unit: int, ahead: int, hidden: int, minimum: int, lengths: set[int], edges: set[int]
+    *, unit: int, ahead: int, hidden: int, minimum: int, lengths: set[int], adapters: set[int]
 ) -> None:
-    beside = {count * unit - hidden - ahead + step for count in edges for step in (-1, 0)}
+    beside = {count * unit - hidden - ahead + step for count in adapters for step in (-1, 0)}
     tried = {length for length in lengths | beside | {minimum - ahead, minimum - ahead - 1} if 0 <= length <= 1000}
     hits = {length: served(length, unit, ahead, hidden, minimum) for length in tried}
     found = fit_grid(hits)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from conftest import Project
 
-    from cacheunit_build.domain.target import Marker, RequestFormat
+    from cacheunit_build.domain.cache_rule import MarkerName
+    from cacheunit_build.domain.target import FormatName
 
 Json = dict[str, Any]
 
@@ -47,7 +48,7 @@ def tool(name: str, *, strict: bool | None = None) -> Tool:
 
 
 TOOLS = (tool("search"), tool("refund", strict=True))
-MARKERS: dict[RequestFormat, Marker] = {
+MARKERS: dict[FormatName, MarkerName] = {
     "openai-chat": "prompt_cache_breakpoint",
     "openai-responses": "prompt_cache_breakpoint",
     "anthropic-messages": "cache_control",
@@ -64,12 +65,12 @@ def rendered(system: str = SYSTEM, turns: Sequence[Turn] = ()) -> Rendered:
 
 
 def fragment(
-    form: RequestFormat,
+    form: FormatName,
     *,
     system: str = SYSTEM,
     tools: Sequence[Tool] = (),
     turns: Sequence[Turn] = (),
-    marker: Marker | None = None,
+    marker: MarkerName | None = None,
 ) -> Any:  # noqa: ANN401 - what a client merges into a request
     data = freeze_fragment(rendered(system, turns), tools, PADDING if system else "", form, marker)
     assert data.endswith(b"}\n")
@@ -118,7 +119,7 @@ def _misfits_of_keys(value: Any, kind: Any, place: str) -> Iterator[str]:  # noq
 FOLLOWING = {"role": "user", "content": "And B-2?"}
 
 
-def request_of(form: RequestFormat, made: Json) -> tuple[Json, Any]:
+def request_of(form: FormatName, made: Json) -> tuple[Json, Any]:
     """The whole request that a client makes of a fragment, and the vendor's type of it."""
     if form == "openai-chat":
         messages = [*made.get("messages", []), FOLLOWING]
@@ -137,7 +138,7 @@ def request_of(form: RequestFormat, made: Json) -> tuple[Json, Any]:
 @pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
 @pytest.mark.parametrize("form", MARKERS)
 def test_a_fragment_is_of_the_vendors_own_type(
-    form: RequestFormat,
+    form: FormatName,
     system: str,
     tools: tuple[Tool, ...],
     turns: tuple[Turn, ...],
@@ -177,7 +178,7 @@ def test_a_text_fragment_is_the_prompt_of_a_completion() -> None:
     ],
 )
 def test_the_comparison_with_the_vendors_types_sees_a_wrong_key(
-    form: RequestFormat, change: typing.Callable[[Json], object]
+    form: FormatName, change: typing.Callable[[Json], object]
 ) -> None:
     made = fragment(form, tools=TOOLS, turns=TURNS, marker=MARKERS[form])
     change(made)
@@ -227,13 +228,13 @@ def test_the_bytes_are_utf8_without_escapes_or_blanks() -> None:
 
 
 @pytest.mark.parametrize("form", MARKERS)
-def test_a_part_that_is_empty_is_not_sent(form: RequestFormat) -> None:
+def test_a_part_that_is_empty_is_not_sent(form: FormatName) -> None:
     assert list(fragment(form, system="", tools=TOOLS)) == ["tools"]
     assert "tools" not in fragment(form)
 
 
 @pytest.mark.parametrize("form", ["openai-chat", "openai-responses", "anthropic-messages"])
-def test_tools_are_in_the_words_of_the_format(form: RequestFormat) -> None:
+def test_tools_are_in_the_words_of_the_format(form: FormatName) -> None:
     first, second = fragment(form, tools=TOOLS)["tools"]
 
     def inner(made: Json) -> Json:
@@ -288,7 +289,7 @@ def marks(value: Any, place: str = "") -> Iterator[str]:  # noqa: ANN401
     ],
 )
 def test_the_last_block_of_the_prefix_is_marked(
-    form: RequestFormat, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], place: str
+    form: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], place: str
 ) -> None:
     made = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form])
     assert list(marks(made)) == [place]
@@ -301,7 +302,7 @@ def test_responses_mark_what_a_user_or_developer_said_and_never_an_answer() -> N
 
 
 @pytest.mark.parametrize("form", ["openai-chat", "openai-responses"])
-def test_a_breakpoint_stands_in_a_developer_message_and_never_on_instructions(form: RequestFormat) -> None:
+def test_a_breakpoint_stands_in_a_developer_message_and_never_on_instructions(form: FormatName) -> None:
     made = fragment(form, marker="prompt_cache_breakpoint")
     (message,) = made["messages" if form == "openai-chat" else "input"]
     assert message["role"] == "developer"
@@ -318,7 +319,7 @@ def test_a_chat_with_cache_control_keeps_its_system_role() -> None:
 @pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
 @pytest.mark.parametrize("form", MARKERS)
 def test_a_mark_adds_nothing_but_itself_and_stands_once(
-    form: RequestFormat, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...]
+    form: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...]
 ) -> None:
     def plain(value: Any) -> Any:  # noqa: ANN401
         """Without marks and roles; one text block is its text."""
@@ -340,7 +341,7 @@ def test_a_mark_adds_nothing_but_itself_and_stands_once(
 
 @pytest.mark.parametrize("words", [100, 1_100])
 @pytest.mark.parametrize("form", ["anthropic-messages", "openai-responses"])
-def test_below_the_minimum_nothing_is_marked(project: Project, form: RequestFormat, words: int) -> None:
+def test_below_the_minimum_nothing_is_marked(project: Project, form: FormatName, words: int) -> None:
     project.write(
         {
             "cacheunit.toml": f"""\

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import default_vocabulary, reference
 
-from cacheunit_build.compiler.static_tokens import CONTINUATIONS, static_tokens
+from cacheunit_build.compiler.static_tokens import TRIED_CONTINUATIONS, static_tokens
 
 
 def static(stem: str) -> tuple[int, int]:
     vocabulary = default_vocabulary()
     found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.controls)
-    assert found.stem == stem
-    return found.tokens, found.soft
+    assert found.framed_prefix == stem
+    return found.tokens, found.unstable
 
 
 def test_a_control_token_ends_a_prefix_hard() -> None:
@@ -42,14 +42,14 @@ def test_toy_merges_are_seen() -> None:
         return ids
 
     found = static_tokens(lambda user: "a" + user.replace("a", "bc"), encode, ())
-    assert (list(found.ids), found.soft) == ([], 1)
+    assert (list(found.ids), found.unstable) == ([], 1)
 
 
 @given(st.text(max_size=40))
 def test_static_ids_begin_every_continued_text_by_the_reference(stem: str) -> None:
     vocabulary = default_vocabulary()
     found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.controls)
-    for continuation in CONTINUATIONS:
+    for continuation in TRIED_CONTINUATIONS:
         ids = reference().encode(stem + continuation, add_special_tokens=False).ids
         assert ids[: found.tokens] == list(found.ids)
 
@@ -57,4 +57,4 @@ def test_static_ids_begin_every_continued_text_by_the_reference(stem: str) -> No
 def test_a_frame_that_changes_its_beginning_with_the_user_has_nothing_static() -> None:
     vocabulary = default_vocabulary()
     found = static_tokens(lambda user: user + " tail", vocabulary.encode, vocabulary.controls)
-    assert (found.tokens, found.stem) == (0, "")
+    assert (found.tokens, found.framed_prefix) == (0, "")

@@ -15,8 +15,7 @@ import pytest
 
 from cacheunit_build.cli.commands import setup
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.parsing.settings import parse_config
-from cacheunit_build.targets import loader as targets
+from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets, find_target, known_targets, target_names
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ ISSUE = {
 
 def extended(toml: str) -> Mapping[str, Target]:
     """The targets of a project with those tables."""
-    return all_targets(parse_config(None, toml.encode()))
+    return all_targets(parse_settings(None, toml.encode()))
 
 
 def refused(toml: str) -> list[tuple[int | None, str]]:
@@ -281,11 +280,11 @@ def test_two_targets_that_differ_in_letter_case_only_are_refused() -> None:
 
 
 def test_a_vocabulary_in_a_package_of_a_missing_package_is_a_fault() -> None:
-    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.target import TokenizerSpec
 
     with pytest.raises(CacheunitError, match="there is no vocabulary"):
-        TokenizerShelf(lambda _: None).load(TokenizerSpec(package="no_such.package", file="tokenizer.json"))
+        LocalTokenizerLoader(lambda _: None).load(TokenizerSpec(package="no_such.package", file="tokenizer.json"))
 
 
 @pytest.mark.parametrize("value", ["2026-11-29", "07:30:00", "nan"])

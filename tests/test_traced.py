@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cacheunit_build.domain.models import Rendered, Variant
-    from cacheunit_build.domain.source_map import Origins, SourceMap
+    from cacheunit_build.domain.source_map import SourceMap, SourceMaps
 
 REPOSITORY = Path(__file__).parent.parent
 MANIFEST = "prefixes/a.yaml"
 
 
-def compiled(files: Mapping[str, str], variant: int = 0) -> tuple[Rendered, Origins]:
+def compiled(files: Mapping[str, str], variant: int = 0) -> tuple[Rendered, SourceMaps]:
     """The texts of a manifest's variant, and where they came from."""
     sources = {path: text.encode() for path, text in files.items()}
     manifest = parse_manifest(sources[MANIFEST], name="a", path=MANIFEST)

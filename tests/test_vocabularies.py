@@ -23,7 +23,7 @@ from support import default_vocabulary, reference
 from tiktoken_ext import openai_public
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from cacheunit_build.adapters.tokenizers.loader import REFERENCE, TIKTOKEN, TokenizerShelf, _Tiktoken
+from cacheunit_build.adapters.tokenizers.loader import REFERENCE, TIKTOKEN, LocalTokenizerLoader, _Tiktoken
 from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
 from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.target import TokenizerSpec
@@ -42,7 +42,7 @@ def _data() -> Path:
 
 
 DATA = _data()
-_LOAD = TokenizerShelf.load
+_LOAD = LocalTokenizerLoader.load
 MODELS = sorted(path.parent.name for path in DATA.glob("*/tokenizer.json.zip"))
 
 
@@ -68,7 +68,7 @@ def load(model: str) -> tuple[Vocabulary, Any]:
     data, once = tokenizer_file(model), Once()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tokenizers.Tokenizer", once)
-        vocabulary = _LOAD(TokenizerShelf({"tokenizer.json": data}.get), TokenizerSpec(path="tokenizer.json"))
+        vocabulary = _LOAD(LocalTokenizerLoader({"tokenizer.json": data}.get), TokenizerSpec(path="tokenizer.json"))
     if vocabulary.engine == TIKTOKEN:
         return vocabulary, Tokenizer.from_str(data.decode())
     ((text, tokenizer),) = once.loaded
@@ -181,7 +181,7 @@ SMALL_WORDS = ("ab", "ba", "\u2581a", "\u0120a", "\u0120\u0120", "\u010a\u010a")
 def test_a_vocabulary_of_any_kind_gives_the_ids_of_the_reference_around_its_control_tokens(kind: str) -> None:
     tokenizer = small(kind, SMALL_WORDS)
     data = tokenizer.to_str().encode()
-    loaded_ = _LOAD(TokenizerShelf({"small.json": data}.get), TokenizerSpec(path="small.json"))
+    loaded_ = _LOAD(LocalTokenizerLoader({"small.json": data}.get), TokenizerSpec(path="small.json"))
     parts = ("a", "y", "ab", " ", "  ", "\n\n", "<x>", "<X>y", "<X>", "<x", "e\u0301", "A")
     made = ["".join(parts) for parts in itertools.product(parts, repeat=3)]
     expected = tokenizer.encode_batch_fast(made, add_special_tokens=False)
@@ -343,10 +343,10 @@ def common(model: str, framed: list[str]) -> list[int]:
 def framed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """An empty project whose vocabulary, MODEL/tokenizer.json, is one that stays loaded."""
 
-    def load_once(shelf: TokenizerShelf, spec: TokenizerSpec) -> Vocabulary:
+    def load_once(shelf: LocalTokenizerLoader, spec: TokenizerSpec) -> Vocabulary:
         return _LOAD(shelf, spec) if spec.path is None else loaded(Path(spec.path).parent.name)[0]
 
-    monkeypatch.setattr(TokenizerShelf, "load", load_once)
+    monkeypatch.setattr(LocalTokenizerLoader, "load", load_once)
     return project
 
 
@@ -374,7 +374,7 @@ def made_of(project: Project) -> list[Made]:
                 tokens=targets["mine"]["tokens"],
                 token_ids=targets["mine"]["token_ids"],
                 plan=explained["plan"],
-                soft=explained["soft"],
+                soft=explained["unstable"],
                 system=project.read(f"build/{name}/mine.txt").decode(),
                 request=json.loads(project.read(f"build/{name}/mine.json")),
             )

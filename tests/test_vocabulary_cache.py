@@ -15,7 +15,7 @@ from support import default_vocabulary, vocabulary_file
 
 from cacheunit_build.adapters.tokenizers import loader as tokenizers_edge
 from cacheunit_build.adapters.tokenizers import vocabulary_cache as compiled_edge
-from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.adapters.tokenizers.vocabulary import ControlTexts
 from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies, Ranks
 from cacheunit_build.domain.target import TokenizerSpec
@@ -55,12 +55,12 @@ def test_a_compiled_form_says_what_it_was_made_of(tmp_path: Path) -> None:
 def test_the_default_vocabulary_loads_from_it_without_being_parsed_and_gives_the_same_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = TokenizerShelf(lambda _: None, compiled=CompiledVocabularies(tmp_path))
+    shelf = LocalTokenizerLoader(lambda _: None, compiled=CompiledVocabularies(tmp_path))
     shelf.load(DEFAULT)
     shelf.keep()
     plain = default_vocabulary()
     monkeypatch.setattr(tokenizers_edge, "read_ranks", lambda _: pytest.fail("it was parsed"))
-    loaded = TokenizerShelf(lambda _: None, compiled=CompiledVocabularies(tmp_path)).load(DEFAULT)
+    loaded = LocalTokenizerLoader(lambda _: None, compiled=CompiledVocabularies(tmp_path)).load(DEFAULT)
     assert loaded.encode(TEXT) == plain.encode(TEXT)
     assert loaded.encode(TEXT, literal=True) == plain.encode(TEXT, literal=True)
     assert loaded.controls_in(TEXT) == plain.controls_in(TEXT)
@@ -73,11 +73,11 @@ def test_the_default_vocabulary_loads_from_it_without_being_parsed_and_gives_the
 
 def test_an_encoding_of_tiktokens_own_loads_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = TokenizerSpec(encoding="cl100k_base")
-    shelf = TokenizerShelf(lambda _: None, compiled=CompiledVocabularies(tmp_path))
+    shelf = LocalTokenizerLoader(lambda _: None, compiled=CompiledVocabularies(tmp_path))
     ids = shelf.load(spec).encode(TEXT)
     shelf.keep()
     monkeypatch.setattr(tokenizers_edge, "_lines_of", lambda _: pytest.fail("it was parsed"))
-    assert TokenizerShelf(lambda _: None, compiled=CompiledVocabularies(tmp_path)).load(spec).encode(TEXT) == ids
+    assert LocalTokenizerLoader(lambda _: None, compiled=CompiledVocabularies(tmp_path)).load(spec).encode(TEXT) == ids
 
 
 @given(position=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))

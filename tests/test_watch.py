@@ -22,7 +22,7 @@ import pytest
 from support import reference
 
 from cacheunit_build.adapters.storage import project_files as files_edge
-from cacheunit_build.adapters.storage.build_cache import BuildMemory
+from cacheunit_build.adapters.storage.build_cache import BuildCache
 from cacheunit_build.adapters.system import file_watcher as watch_edge
 from cacheunit_build.adapters.system.file_watcher import Watcher
 from cacheunit_build.cli.commands.watch import WatchBuilds
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from conftest import Cacheunit, Project
     from watchdog.events import FileSystemEvent
 
-    from cacheunit_build.builder.results import Built
+    from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.models import Rendered, Variant
 
 PROGRAM = [sys.executable, "-u", "-c", "from cacheunit_build.cli.main import main; main()"]
-LOCK = "cacheunit.lock"
+LOCK_FILE = "cacheunit.lock"
 DEADLINE = 15.0
 """Seconds within which what must happen happens, on a slow machine too."""
 
@@ -81,7 +81,7 @@ class Watching:
     def __init__(self, project: Project, *, poll: bool = False, patience: float = DEADLINE) -> None:
         self.project = project
         self._patience = patience
-        self.built: list[Built] = []
+        self.built: list[BuildResult] = []
         self.lines: list[str] = []
         self.said: list[str] = []
         self.complaints: list[tuple[Fault, ...]] = []
@@ -91,7 +91,7 @@ class Watching:
         self.looked = 0
         session = Session(project.root, quiet=True, verbose=False)
         self.builds = WatchBuilds(
-            project.root.resolve(), session.edges_again(), self._noted(self.lines), self._noted(self.complaints)
+            project.root.resolve(), session.adapters_factory(), self._noted(self.lines), self._noted(self.complaints)
         )
         self.watcher = Watcher(self.builds.root, self.builds.watched, self._noted(self.said), poll=poll)
         notice, scan = self.watcher.notice, self.watcher._scan  # noqa: SLF001
@@ -201,11 +201,13 @@ def assert_cold(project: Project, cacheunit: Cacheunit) -> None:
     """The outputs are those of a build from nothing."""
     afresh = project.root.parent / "afresh"
     shutil.rmtree(afresh, ignore_errors=True)
-    shutil.copytree(project.root, afresh, ignore=shutil.ignore_patterns("build", LOCK, ".cacheunit"), symlinks=True)
+    shutil.copytree(
+        project.root, afresh, ignore=shutil.ignore_patterns("build", LOCK_FILE, ".cacheunit"), symlinks=True
+    )
     assert cacheunit("-C", afresh, "build").code == 0
-    made = {path: data for path, data in project.files().items() if path.startswith(("build/", LOCK))}
+    made = {path: data for path, data in project.files().items() if path.startswith(("build/", LOCK_FILE))}
     again = type(project)(root=afresh, cacheunit=cacheunit)
-    assert made == {path: data for path, data in again.files().items() if path.startswith(("build/", LOCK))}
+    assert made == {path: data for path, data in again.files().items() if path.startswith(("build/", LOCK_FILE))}
 
 
 # How editors save
@@ -377,11 +379,11 @@ def test_what_editors_leave_behind_builds_nothing(shop: Project, name: str) -> N
 
 def test_a_save_of_the_same_bytes_shows_nothing_and_writes_nothing(shop: Project, poll: bool) -> None:  # noqa: FBT001
     with Watching(shop, poll=poll) as watching:
-        before = shop.snapshot("build", LOCK)
+        before = shop.snapshot("build", LOCK_FILE)
         _vim(shop.path(A), SOURCES[A].encode())
         watching.until(lambda: watching.built)
         watching.settle()
-        assert shop.snapshot("build", LOCK) == before
+        assert shop.snapshot("build", LOCK_FILE) == before
         assert (watching.rebuilt, watching.complaints) == ([], [])
         assert len(watching.lines) == 2  # of the first build
 
@@ -568,7 +570,7 @@ def test_an_edit_during_the_first_build_is_built_next(shop: Project, poll: bool)
     watching = Watching(shop, poll=poll, patience=HURRY)
     build = watching.builds.build
 
-    def edited_after() -> Built:
+    def edited_after() -> BuildResult:
         built = build()
         if not watching.built:
             shop.edit(A, "You are a", "You were a")
@@ -737,13 +739,13 @@ def test_what_breaks_is_told_once_and_heals_with_the_next_good_save(
 ) -> None:
     path, text = BREAKS[broken]
     with Watching(shop, poll=poll) as watching:
-        outputs = shop.snapshot("build", LOCK)
+        outputs = shop.snapshot("build", LOCK_FILE)
         _rename_in_folder(shop.path(path), text.encode("latin-1"))
         watching.until(lambda: watching.complaints)
         watching.settle()
         assert len(watching.complaints) == 1
         assert [fault.path for fault in watching.complaints[0]] == [path]
-        assert shop.snapshot("build", LOCK) == outputs
+        assert shop.snapshot("build", LOCK_FILE) == outputs
         _rename_in_folder(shop.path(path), SOURCES[path].encode())
         watching.until(lambda: "mended" in watching.lines)
         _rename_in_folder(shop.path(STYLE), b"Be long.\n")
@@ -753,7 +755,7 @@ def test_what_breaks_is_told_once_and_heals_with_the_next_good_save(
 
 def test_one_fault_after_another_is_told_each_time(shop: Project) -> None:
     with Watching(shop) as watching:
-        outputs = shop.snapshot("build", LOCK)
+        outputs = shop.snapshot("build", LOCK_FILE)
         _rename_in_folder(shop.path("prefixes/a.yaml"), b"system: [\n")
         watching.until(lambda: len(watching.complaints) == 1)
         _rename_in_folder(shop.path(A), b"{{ broken }\n")
@@ -764,11 +766,11 @@ def test_one_fault_after_another_is_told_each_time(shop: Project) -> None:
         shop.path(STYLE).unlink()
         watching.until(lambda: len(watching.complaints) == 3)
         assert "partials/style.md.j2" in str(watching.complaints[2][0])
-        assert shop.snapshot("build", LOCK) == outputs
+        assert shop.snapshot("build", LOCK_FILE) == outputs
         _rename_in_folder(shop.path(STYLE), SOURCES[STYLE].encode())
         watching.until(lambda: watching.lines.count("mended") == 2)
         watching.settle()
-        assert shop.snapshot("build", LOCK) == outputs
+        assert shop.snapshot("build", LOCK_FILE) == outputs
         assert len(watching.complaints) == 3
 
 
@@ -790,7 +792,7 @@ def test_a_project_without_manifests_waits_for_the_first(project: Project) -> No
 
 def test_a_full_disk_is_told_and_the_next_save_is_built(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with Watching(shop) as watching:
-        outputs = shop.snapshot("build", LOCK)
+        outputs = shop.snapshot("build", LOCK_FILE)
         with monkeypatch.context() as full:
 
             def refuse(*_: object) -> None:
@@ -800,7 +802,7 @@ def test_a_full_disk_is_told_and_the_next_save_is_built(shop: Project, monkeypat
             shop.edit(A, "You are a", "You were a")
             watching.until(lambda: watching.complaints)
             watching.settle()
-            assert shop.snapshot("build", LOCK) == outputs
+            assert shop.snapshot("build", LOCK_FILE) == outputs
         shop.edit(A, "You were a", "You will be a")
         watching.until_text(TEXT_A, "You will be a")
 
@@ -999,10 +1001,10 @@ def test_after_any_edits_the_outputs_are_those_of_a_cold_build(
 
 
 def test_memory_stays_as_it_is_over_many_builds(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BuildMemory, "_software", ["the same"])  # takes most of the time
+    monkeypatch.setattr(BuildCache, "_software", ["the same"])  # takes most of the time
     project.write({key: text for key, text in SOURCES.items() if "b.yaml" not in key})
     session = Session(project.root, quiet=True, verbose=False)
-    builds = WatchBuilds(project.root.resolve(), session.edges_again(), lambda _: None, lambda _: None)
+    builds = WatchBuilds(project.root.resolve(), session.adapters_factory(), lambda _: None, lambda _: None)
     texts = [f"Text {number}.\n" for number in range(7)]
 
     def rebuild(times: int) -> int:
@@ -1056,7 +1058,7 @@ def test_a_line_says_what_a_save_did_to_the_tokens(
     project.write({"prefixes/b.yaml": "system: a.md.j2\ntargets: [kimi]\n", "templates/a.md.j2": f"{words}\n"})
     session = Session(project.root, quiet=True, verbose=False)
     lines: list[str] = []
-    builds = WatchBuilds(project.root.resolve(), session.edges_again(), lines.append, lambda _: None)
+    builds = WatchBuilds(project.root.resolve(), session.adapters_factory(), lines.append, lambda _: None)
     builds.build()
     old = static_ids(project.read(TEXT_A))
     assert f"{len(old):,} tokens" in lines[0]
@@ -1088,7 +1090,7 @@ def test_a_line_says_what_a_save_did_to_the_tokens(
 def test_a_build_over_an_edited_artifact_claims_no_warm_tokens(shop: Project) -> None:
     session = Session(shop.root, quiet=True, verbose=False)
     lines: list[str] = []
-    builds = WatchBuilds(shop.root.resolve(), session.edges_again(), lines.append, lambda _: None)
+    builds = WatchBuilds(shop.root.resolve(), session.adapters_factory(), lines.append, lambda _: None)
     builds.build()
     del lines[:]
     shop.write({TEXT_A: "Edited by hand.\n"})

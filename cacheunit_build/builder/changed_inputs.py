@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.builder.results import Change
+from cacheunit_build.builder.results import InputChange
 from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.compiler.project import Compiled
+    from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.models import Lock
-    from cacheunit_build.domain.protocols import Edges, Key
+    from cacheunit_build.domain.protocols import Adapters, ArtifactKey
 
 
-class SinceLock:
+class ChangedInputs:
     """What has changed since `before` was locked."""
 
-    def __init__(self, edges: Edges, compiled: Compiled, before: Lock) -> None:
-        record = edges.memory.before()
-        self._edges = edges
+    def __init__(self, adapters: Adapters, compiled: CompiledProject, before: Lock) -> None:
+        record = adapters.memory.before()
+        self._adapters = adapters
         self._before = before
         self._now = {outcome.key: outcome for outcome in compiled.artifacts}
         self._then = {outcome.key: outcome for outcome in ([] if record is None else record.outcomes)}
 
-    def changed(self, key: Key) -> tuple[Change, ...]:
+    def changed(self, key: ArtifactKey) -> tuple[InputChange, ...]:
         """The inputs of an artifact that are not what its locked entry was made from; none where nobody knows."""
         entry = self._before.entries.get(key)
         if entry is None:
@@ -36,9 +36,9 @@ class SinceLock:
             then: Mapping[str, str | None] = {lookup.path: lookup.found for lookup in recorded.lookups}
         else:
             then = self._committed(now)
-        fingerprint_now = self._edges.files.fingerprint
+        fingerprint_now = self._adapters.files.fingerprint
         changes = (
-            Change(path=path, old=then.get(path), new=now[path] if path in now else fingerprint_now(path))
+            InputChange(path=path, old=then.get(path), new=now[path] if path in now else fingerprint_now(path))
             for path in sorted({*then, *now})
         )
         return tuple(change for change in changes if change.old != change.new)
@@ -47,7 +47,7 @@ class SinceLock:
         """The same files as they were committed with the lock; as they are now where git does not know."""
         then = dict(now)
         for path in now:
-            committed = self._edges.history.before(path)
+            committed = self._adapters.history.before(path)
             if committed is None:
                 return now
             data = committed[0]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.builder.build import old_lock
-from cacheunit_build.builder.changed_inputs import SinceLock
-from cacheunit_build.builder.results import Change
-from cacheunit_build.compiler.project import compile_without_faults
+from cacheunit_build.builder.changed_inputs import ChangedInputs
+from cacheunit_build.builder.results import InputChange
+from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.models import Artifact
 
@@ -16,39 +16,41 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cacheunit_build.domain.models import TargetIdentity
-    from cacheunit_build.domain.protocols import Edges, Selection
+    from cacheunit_build.domain.protocols import Adapters, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
+class Explanation:
     """One artifact with what encodes it, how the lock stands to it, and the inputs that changed since the lock."""
 
     artifact: Artifact
     engine: str
     locked: Literal["same", "different", "absent", "unknown"]
-    changed: tuple[Change, ...]
+    changed: tuple[InputChange, ...]
 
 
-def _of_target(name: str, was: TargetIdentity | None, identities: Mapping[str, TargetIdentity]) -> tuple[Change, ...]:
+def _of_target(
+    name: str, was: TargetIdentity | None, identities: Mapping[str, TargetIdentity]
+) -> tuple[InputChange, ...]:
     """What of a target is not what the lock was made for: its rules, its vocabulary."""
     now = identities[name]
     old = (None, None) if was is None else (was.profile, was.tokenizer)
     parts = zip(("rules", "vocabulary"), old, (now.profile, now.tokenizer), strict=True)
-    return tuple(Change(path=f"{part} of target {name}", old=a, new=b) for part, a, b in parts if a != b)
+    return tuple(InputChange(path=f"{part} of target {name}", old=a, new=b) for part, a, b in parts if a != b)
 
 
-def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
+def explain(adapters: Adapters, selection: Selection) -> tuple[Explanation, ...]:
     """Explains every artifact that `selection` takes.
 
     Raises:
         CacheunitError: every fault in the sources.
     """
-    compiled = compile_without_faults(edges, selection)
+    compiled = compile_or_fail(adapters, selection)
     try:
-        lock = old_lock(edges.files)
+        lock = old_lock(adapters.files)
     except CacheunitError:
         lock = None
-    since = None if lock is None else SinceLock(edges, compiled, lock)
+    since = None if lock is None else ChangedInputs(adapters, compiled, lock)
     explained = []
     for artifact in compiled.artifacts:
         if not isinstance(artifact, Artifact):
@@ -61,5 +63,5 @@ def explain(edges: Edges, selection: Selection) -> tuple[Explained, ...]:
         if lock is not None and entry is not None:
             changed += _of_target(artifact.target, lock.targets.get(artifact.target), compiled.identities)
         engine = compiled.targets[artifact.target].tokenizer.engine
-        explained.append(Explained(artifact=artifact, engine=engine, locked=state, changed=changed))
+        explained.append(Explanation(artifact=artifact, engine=engine, locked=state, changed=changed))
     return tuple(explained)

@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.compiler.artifact import LoadedTarget
     from cacheunit_build.domain.cache_rule import Cost
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.models import Drift, Entry, Outcome
-    from cacheunit_build.domain.protocols import Key
-    from cacheunit_build.domain.source_map import Place
+    from cacheunit_build.domain.models import ArtifactRecord, Drift, LockEntry
+    from cacheunit_build.domain.protocols import ArtifactKey
+    from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class BuildResult:
     """What a build did. `written` are the artifacts whose files or entry changed; `drift` is why `--locked` refused.
 
     `replaced` are the locked entry and the text of artifacts that were written over; `targets` those that were loaded.
     """
 
-    artifacts: tuple[Outcome, ...] = ()
-    written: frozenset[Key] = frozenset()
-    removed: tuple[Key, ...] = ()
+    artifacts: tuple[ArtifactRecord, ...] = ()
+    written: frozenset[ArtifactKey] = frozenset()
+    removed: tuple[ArtifactKey, ...] = ()
     orphans: tuple[Drift, ...] = ()
     drift: tuple[Drift, ...] = ()
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
     lock: Literal["written", "unchanged", "refused"] = "refused"
-    replaced: Mapping[Key, tuple[Entry, bytes]] = field(default_factory=dict)
-    targets: Mapping[str, ReadyTarget] = field(default_factory=dict)
+    replaced: Mapping[ArtifactKey, tuple[LockEntry, bytes]] = field(default_factory=dict)
+    targets: Mapping[str, LoadedTarget] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class InputChange:
     """An input whose fingerprint is not what it was; None where the file was, or is, absent."""
 
     path: str
@@ -62,7 +62,7 @@ class FirstChange:
     byte: int | None
     token: int | None
     unit: int | None
-    source: Place | None
+    source: SourceLine | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +76,13 @@ class Difference:
     prefix: str
     target: str
     kind: DifferenceKind
-    old: Entry | None = None
-    new: Entry | None = None
+    old: LockEntry | None = None
+    new: LockEntry | None = None
     margin: float = 0.0
     was: str | None = None
     shares: str | None = None
-    warm: int | None = None
-    rewritten: int | None = None
+    still_cached: int | None = None
+    recomputed: int | None = None
     first: FirstChange | None = None
     cost: Cost | None = None
     price: Price | None = None
@@ -90,13 +90,13 @@ class Difference:
     why: str | None = None
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ArtifactKey:
         """Prefix and target, which name an artifact."""
         return self.prefix, self.target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
+class DiffResult:
     """All differences against `against`, and the sources that changed with the artifacts that use each.
 
     `faults` are those of the old sources under today's rules.
@@ -104,7 +104,7 @@ class Diff:
 
     against: str
     differences: tuple[Difference, ...] = ()
-    sources: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
+    sources: Mapping[str, tuple[ArtifactKey, ...]] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -115,7 +115,7 @@ class Diff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckResult:
     """What `check` found: every drift, every fault; with neither, `verified` artifacts are as locked."""
 
     verified: int = 0

@@ -8,44 +8,44 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.builder.results import Built, Checked
+from cacheunit_build.builder.results import BuildResult, CheckResult
 from cacheunit_build.domain.models import Drift, artifact_paths
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.protocols import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.domain.models import Outcome
-    from cacheunit_build.domain.protocols import Files, Memory
+    from cacheunit_build.domain.models import ArtifactRecord
+    from cacheunit_build.domain.protocols import ProjectFiles, RecordStore
 
 _MANIFESTS = (".yaml", ".yml")
 
 
-def quick_build(files: Files, memory: Memory) -> Built | None:
+def quick_build(files: ProjectFiles, memory: RecordStore) -> BuildResult | None:
     """The build of a project in which everything is as the last build left it."""
     known = _unchanged(files, memory, files.known_fingerprint)
     if known is None:
         return None
     outcomes, unlisted = known
     orphans = tuple(Drift(prefix="", target="", kind="orphan", path=path) for path in unlisted)
-    return Built(artifacts=outcomes, orphans=orphans, lock="unchanged")
+    return BuildResult(artifacts=outcomes, orphans=orphans, lock="unchanged")
 
 
-def quick_check(files: Files, memory: Memory) -> Checked | None:
+def quick_check(files: ProjectFiles, memory: RecordStore) -> CheckResult | None:
     """The check of such a project: every file is read."""
     known = _unchanged(files, memory, cache(files.fingerprint))
-    return None if known is None or known[1] else Checked(verified=len(known[0]))
+    return None if known is None or known[1] else CheckResult(verified=len(known[0]))
 
 
 def _unchanged(
-    files: Files, memory: Memory, found: Callable[[str], str | None]
-) -> tuple[tuple[Outcome, ...], list[str]] | None:
+    files: ProjectFiles, memory: RecordStore, found: Callable[[str], str | None]
+) -> tuple[tuple[ArtifactRecord, ...], list[str]] | None:
     """All outcomes in order, and the files in `build/` that are of none of them.
 
     None unless settings, manifests, inputs, lock and artifacts are as the last record says.
     """
     record = memory.recall()
-    if record is None or record.lock is None or found(LOCK) != record.lock or not record.settled(found):
+    if record is None or record.lock is None or found(LOCK_FILE) != record.lock or not record.settled(found):
         return None
     prefixes, _, build = record.folders
     manifests = {path for path in files.walk(prefixes) if path.lower().endswith(_MANIFESTS)}
@@ -60,7 +60,7 @@ def _unchanged(
     return tuple(outcomes), [path for path in files.walk(build) if path not in listed]
 
 
-def on_disk(outcome: Outcome, build: str, found: Callable[[str], str | None]) -> bool:
+def on_disk(outcome: ArtifactRecord, build: str, found: Callable[[str], str | None]) -> bool:
     """Whether the artifact's files hold exactly what its entry says."""
     text, request = artifact_paths(*outcome.key, build)
     return found(text) == outcome.entry.text and found(request) == outcome.entry.request

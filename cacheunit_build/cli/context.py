@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from cacheunit_build.adapters.storage.discovery import CACHE
-from cacheunit_build.adapters.storage.project_files import ProjectFiles, find_root
+from cacheunit_build.adapters.storage.project_files import DiskFiles, find_root
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.protocols import LOCK, Edges
+from cacheunit_build.domain.protocols import LOCK_FILE, Adapters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from cacheunit_build.adapters.storage.build_cache import BuildMemory
-    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.adapters.storage.build_cache import BuildCache
+    from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.errors import Fault
 
 OK, NO, WRONG, BUG, INTERRUPTED = 0, 1, 2, 70, 130
@@ -37,46 +37,46 @@ class Session:
         self.quiet = quiet
         self.verbose = verbose
 
-    def files(self) -> ProjectFiles:
+    def files(self) -> DiskFiles:
         """The files of the project around the folder."""
-        return ProjectFiles(find_root(self.folder))
+        return DiskFiles(find_root(self.folder))
 
-    def shelf(self, files: ProjectFiles) -> TokenizerShelf:
+    def shelf(self, files: DiskFiles) -> LocalTokenizerLoader:
         """The vocabularies that this project can name."""
-        from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+        from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
         from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies
         from cacheunit_build.targets.loader import known_targets
 
         rulers = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
-        return TokenizerShelf(files.read, rulers, CompiledVocabularies(files.root / CACHE))
+        return LocalTokenizerLoader(files.read, rulers, CompiledVocabularies(files.root / CACHE))
 
-    def edges(self) -> Edges:
+    def adapters(self) -> Adapters:
         """The outside world of that project."""
-        return self.edges_again()(find_root(self.folder))
+        return self.adapters_factory()(find_root(self.folder))
 
-    def edges_of(self, files: ProjectFiles, memory: BuildMemory, shelf: TokenizerShelf | None = None) -> Edges:
+    def adapters_of(self, files: DiskFiles, memory: BuildCache, shelf: LocalTokenizerLoader | None = None) -> Adapters:
         """The outside world of a project that is open."""
         from cacheunit_build.adapters.git.history import History
         from cacheunit_build.adapters.system.python_encoder import python_encoder
 
         tokenizers = self.shelf(files) if shelf is None else shelf
-        history = History(files.root, LOCK)
-        return Edges(files=files, tokenizers=tokenizers, encoder=python_encoder, memory=memory, history=history)
+        history = History(files.root, LOCK_FILE)
+        return Adapters(files=files, tokenizers=tokenizers, encoder=python_encoder, memory=memory, history=history)
 
-    def edges_again(self) -> Callable[[Path], Edges]:
+    def adapters_factory(self) -> Callable[[Path], Adapters]:
         """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
         from cacheunit_build.cli.fast_path import open_project
 
-        shelves: list[TokenizerShelf] = []
-        memories: list[BuildMemory] = []
+        shelves: list[LocalTokenizerLoader] = []
+        memories: list[BuildCache] = []
 
-        def edges(root: Path) -> Edges:
+        def adapters(root: Path) -> Adapters:
             files, memory = open_project(root, memories[0] if memories else None)
             memories[:] = [memory]
             shelves[:] = [shelves[0].reading(files.read) if shelves else self.shelf(files)]
-            return self.edges_of(files, memory, shelves[0])
+            return self.adapters_of(files, memory, shelves[0])
 
-        return edges
+        return adapters
 
     def in_repository(self, path: str) -> str:
         """A path of the project as one of the repository around it, if there is one."""
@@ -97,7 +97,7 @@ class Session:
             click.echo(text, err=True)
 
 
-class Progress:
+class ProgressBar:
     """A bar on standard error, if that is a terminal and the work takes longer than a second."""
 
     def __init__(self, session: Session) -> None:

@@ -13,27 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cacheunit_build.adapters.storage.build_cache import BuildMemory
-    from cacheunit_build.adapters.storage.project_files import ProjectFiles
-    from cacheunit_build.builder.results import Built, Checked
-    from cacheunit_build.domain.models import Outcome
+    from cacheunit_build.adapters.storage.build_cache import BuildCache
+    from cacheunit_build.adapters.storage.project_files import DiskFiles
+    from cacheunit_build.builder.results import BuildResult, CheckResult
+    from cacheunit_build.domain.models import ArtifactRecord
 
 
-def open_project(root: Path, before: BuildMemory | None = None) -> tuple[ProjectFiles, BuildMemory]:
+def open_project(root: Path, before: BuildCache | None = None) -> tuple[DiskFiles, BuildCache]:
     """The files of the project at `root`, and what the last build remembered of them; `before` may save parsing it."""
-    from cacheunit_build.adapters.storage.build_cache import BuildMemory
-    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.adapters.storage.build_cache import BuildCache
+    from cacheunit_build.adapters.storage.project_files import DiskFiles
 
-    memory = BuildMemory(root / CACHE, _unchanged_texts) if before is None else before.again()
-    return ProjectFiles(root, memory.stats(), memory.trusted_before()), memory
+    memory = BuildCache(root / CACHE, _unchanged_texts) if before is None else before.again()
+    return DiskFiles(root, memory.stats(), memory.trusted_before()), memory
 
 
-def _unchanged_texts(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    from cacheunit_build.builder.results import Built, Checked
+def _unchanged_texts(outcomes: Sequence[ArtifactRecord]) -> dict[str, str]:
+    from cacheunit_build.builder.results import BuildResult, CheckResult
     from cacheunit_build.reports.text import built_text, checked_text
 
-    built = Built(artifacts=tuple(outcomes), lock="unchanged")
-    return {"build": built_text(built), "check": checked_text(Checked(verified=len(outcomes)))}
+    built = BuildResult(artifacts=tuple(outcomes), lock="unchanged")
+    return {"build": built_text(built), "check": checked_text(CheckResult(verified=len(outcomes)))}
 
 
 def sealed_output(folder: str, command: str) -> str | None:
@@ -45,7 +45,7 @@ def sealed_output(folder: str, command: str) -> str | None:
     return seal.checked() if command == "check" else seal.built()
 
 
-def unchanged_build(files: ProjectFiles, memory: BuildMemory) -> Built | None:
+def unchanged_build(files: DiskFiles, memory: BuildCache) -> BuildResult | None:
     """The build of a project that has nothing to do, by its record.
 
     Where files had to be read to be sure of that, the next run need not; and it finds a seal.
@@ -63,7 +63,7 @@ def unchanged_build(files: ProjectFiles, memory: BuildMemory) -> Built | None:
     return built
 
 
-def unchanged_check(files: ProjectFiles, memory: BuildMemory) -> Checked | None:
+def unchanged_check(files: DiskFiles, memory: BuildCache) -> CheckResult | None:
     """The check of a project in which everything is as the last build left it, by its record."""
     from cacheunit_build.builder.up_to_date import quick_check
     from cacheunit_build.domain.errors import CacheunitError

@@ -11,7 +11,7 @@ from cacheunit_build.compiler.padding_plan import Count, make_plan
 from cacheunit_build.compiler.static_tokens import static_tokens
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_ids, fingerprint_json
-from cacheunit_build.domain.models import Artifact, Conversation, Entry, Lookup, Static, TargetIdentity
+from cacheunit_build.domain.models import Artifact, Conversation, LockEntry, Lookup, StaticTokens, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.request_formats.fragments import (
     conversation,
@@ -26,13 +26,13 @@ from cacheunit_build.templating.chat_template import chat_template
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.domain.models import Plan, Rendered, Tool, Variant
-    from cacheunit_build.domain.protocols import Inputs, Tokenizer
+    from cacheunit_build.domain.models import PaddingPlan, Rendered, Tool, Variant
+    from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
     from cacheunit_build.domain.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyTarget:
+class LoadedTarget:
     """A target whose vocabulary and frame are loaded, and what they were loaded from."""
 
     target: Target
@@ -55,13 +55,13 @@ class ReadyTarget:
     def identity(self) -> TargetIdentity:
         """The fingerprints of the vocabulary, and of what else decides an artifact: format, frame, cache rule."""
         rules = asdict(self.target.cache)
-        del rules["evidence"], rules["primes"]  # neither decides a byte
+        del rules["evidence"], rules["warm_up_requests"]  # neither decides a byte
         frame = {**asdict(self.target.frame), "files": [lookup.found for lookup in self.frame_lookups]}
         profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
         return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
 
 
-def ready_target(target: Target, edges: Inputs) -> ReadyTarget:
+def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     """Loads what `target` names.
 
     Raises:
@@ -73,36 +73,40 @@ def ready_target(target: Target, edges: Inputs) -> ReadyTarget:
         )
         raise fail(f'target "{target.name}" has no tokenizer of its own', hint=hint)
     try:
-        tokenizer = edges.tokenizers.load(target.tokenizer)
-        frame, lookups = _load_frame(target, edges)
+        tokenizer = adapters.tokenizers.load(target.tokenizer)
+        frame, lookups = _load_frame(target, adapters)
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, found=tokenizer.identity),)
-    return ReadyTarget(
+    return LoadedTarget(
         target=target, tokenizer=tokenizer, frame=frame, frame_lookups=lookups, vocabulary_lookups=vocabulary
     )
 
 
-def _load_frame(target: Target, edges: Inputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
+def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
     frame = target.frame
     if frame.plain:
         estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
         return (flat_frame if estimated else plain_frame(frame)), ()
     file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
     path = normal_path(file if frame.chat_template else f"{file}.py")
-    data = edges.files.read(path)
+    data = adapters.files.read(path)
     if data is None:
         raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
     lookups = (Lookup(path=path, found=fingerprint(data)),)
     if frame.chat_template is not None:
         return chat_template(data, path, frame.arguments), lookups
-    return edges.encoder(data, path, function, frame.arguments), lookups
+    return adapters.encoder(data, path, function, frame.arguments), lookups
 
 
 def compile_artifact(
-    variant: Variant, rendered: Rendered, tools: Sequence[Tool], ready: ReadyTarget, read: Callable[[str], bytes | None]
+    variant: Variant,
+    rendered: Rendered,
+    tools: Sequence[Tool],
+    ready: LoadedTarget,
+    read: Callable[[str], bytes | None],
 ) -> Artifact:
     """The artifact of a variant for a target; `read` gives the sources again, to say where in them a fault is.
 
@@ -124,7 +128,7 @@ def compile_artifact(
 class _Maker:
     """The steps of one artifact, on the same segments and target."""
 
-    def __init__(self, variant: Variant, rendered: Rendered, tools: Sequence[Tool], ready: ReadyTarget) -> None:
+    def __init__(self, variant: Variant, rendered: Rendered, tools: Sequence[Tool], ready: LoadedTarget) -> None:
         self._variant = variant
         self._manifest = variant.manifest
         self._rendered = rendered
@@ -132,11 +136,11 @@ class _Maker:
         self._ready = ready
         self._target = ready.target
         self._named = f"{variant.name} for {ready.target.name}"
-        self._seen: dict[str, Static] = {}
+        self._seen: dict[str, StaticTokens] = {}
         schemas = (compact_json([tool.name, tool.description, tool.schema]).decode() for tool in tools)
         self._content = [rendered.system, *(turn.text for turn in rendered.turns), *schemas]
 
-    def static(self, padding: str) -> Static:
+    def static(self, padding: str) -> StaticTokens:
         """The static tokens with that padding; each is measured once."""
         if padding not in self._seen:
             try:
@@ -147,16 +151,16 @@ class _Maker:
                 ) from None
         return self._seen[padding]
 
-    def _measured(self, padding: str) -> Static:
+    def _measured(self, padding: str) -> StaticTokens:
         tokenizer = self._ready.tokenizer
         if tokenizer.margin:
-            stem = self._framed(padding, "")
-            return Static(stem=stem, ids=tokenizer.encode(stem), soft=0)
+            framed_prefix = self._framed(padding, "")
+            return StaticTokens(framed_prefix=framed_prefix, ids=tokenizer.encode(framed_prefix), unstable=0)
         if self._target.frame.plain:  # what stands in front of the user's words is known, and need not be found out
-            stem = self._framed(padding, "")
-            ids = tokenizer.encode(stem)
+            framed_prefix = self._framed(padding, "")
+            ids = tokenizer.encode(framed_prefix)
             if ids and ids[-1] in tokenizer.controls:
-                return Static(stem=stem, ids=ids, soft=0)
+                return StaticTokens(framed_prefix=framed_prefix, ids=ids, unstable=0)
         return static_tokens(lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.controls)
 
     def _framed(self, padding: str, user: str) -> str:
@@ -205,7 +209,7 @@ class _Maker:
                 return lookup.path, data.count("\n", 0, data.index(token)) + 1
         return None
 
-    def plan(self, plain: Static) -> Plan:
+    def plan(self, plain: StaticTokens) -> PaddingPlan:
         count = Count(tokens=plain.tokens, margin=self._ready.tokenizer.margin)
         plan = make_plan(count, self._target.cache, self._manifest.padding)
         if self._target.cache.marker == "prompt_cache_breakpoint" and not self._rendered.system + "".join(
@@ -237,7 +241,7 @@ class _Maker:
         except CacheunitError:  # it cannot do without them
             return False
 
-    def padding(self, plan: Plan) -> tuple[Plan, str]:
+    def padding(self, plan: PaddingPlan) -> tuple[PaddingPlan, str]:
         """The padding that the plan asks for; where none fits, a plan that was only meant well is given up."""
         if plan.goal is None:
             return plan, ""
@@ -251,7 +255,7 @@ class _Maker:
             hint = '"padding: off" leaves it as it is'
             raise CacheunitError(*(self._fault(fault.message, "padding", hint) for fault in error.faults)) from None
 
-    def refuse_over_budget(self, plain: Static, final: Static) -> None:
+    def refuse_over_budget(self, plain: StaticTokens, final: StaticTokens) -> None:
         """An estimate is over only where it is for sure."""
         budget = self._manifest.budget
         tokens = Count(tokens=final.tokens, margin=self._ready.tokenizer.margin).low
@@ -261,12 +265,12 @@ class _Maker:
             message = f"{least}{tokens} static tokens{padded}, {tokens - budget} over the budget of {budget}"
             raise CacheunitError(self._fault(message, "budget"))
 
-    def freeze(self, plan: Plan, padding: str, plain: Static, final: Static) -> Artifact:
+    def freeze(self, plan: PaddingPlan, padding: str, plain: StaticTokens, final: StaticTokens) -> Artifact:
         cache, margin = self._target.cache, self._ready.tokenizer.margin
         text = freeze_text(self._rendered, padding)
         marker = None if plan.action == "below-minimum" else cache.marker
         fragment = freeze_fragment(self._rendered, self._tools, padding, self._target.request, marker)
-        entry = Entry(
+        entry = LockEntry(
             tokens=final.tokens,
             counted="estimate" if margin else "exact",
             padding=final.tokens - plain.tokens,
@@ -282,8 +286,8 @@ class _Maker:
             text=text,
             request=fragment,
             padding_text=padding,
-            stem=final.stem,
-            soft=final.soft,
+            framed_prefix=final.framed_prefix,
+            unstable=final.unstable,
             literal=self._literal(final),
             margin=margin,
             segments=segment_fingerprints(self._rendered, self._tools, padding),
@@ -293,7 +297,7 @@ class _Maker:
             lookups=(*self._rendered.lookups, *self._ready.lookups),
         )
 
-    def _literal(self, final: Static) -> int | None:
+    def _literal(self, final: StaticTokens) -> int | None:
         """The count with control tokens in the content as characters, where `special_tokens: allow` let them in."""
         tokenizer = self._ready.tokenizer
         if self._manifest.special_tokens == "refuse" or not any(map(tokenizer.controls_in, self._content)):

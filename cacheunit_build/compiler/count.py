@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.padding import align_padding, pad_text_concat
 from cacheunit_build.compiler.static_tokens import static_tokens
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.models import Conversation, Static
+from cacheunit_build.domain.models import Conversation, StaticTokens
 
 if TYPE_CHECKING:
-    from cacheunit_build.compiler.artifact import ReadyTarget
+    from cacheunit_build.compiler.artifact import LoadedTarget
     from cacheunit_build.domain.protocols import Tokenizer
 
 
@@ -21,14 +21,14 @@ Framed = Callable[[str, str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Tokens of one text. `static` excludes `soft` tokens at the end, which may change with what follows.
+class TextCount:
+    """Tokens of one text. `static` excludes `unstable` tokens at the end, which may change with what follows.
 
     `literal` is the count with control tokens in the text read as characters, where there are any.
     """
 
     tokens: int
-    soft: int
+    unstable: int
     unit: int
     units: int
     past: int
@@ -39,19 +39,19 @@ class Measured:
     literal: int | None
 
 
-def frame_of(ready: ReadyTarget) -> Framed:
+def frame_of(ready: LoadedTarget) -> Framed:
     """How a target frames a system text that stands alone."""
     return lambda text, user: ready.frame(Conversation(system=text, tools=(), turns=(), user=user))
 
 
-def measure(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: int) -> Measured:
+def measure(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: int) -> TextCount:
     """Counts `text`: its static tokens in `frame`, or, without a frame, all its tokens."""
     static = _static(text, tokenizer, frame)
     spelt = tuple(tokenizer.controls_in(text))
     more = len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) if spelt else 0
-    return Measured(
+    return TextCount(
         tokens=static.tokens,
-        soft=static.soft,
+        unstable=static.unstable,
         unit=unit,
         units=static.tokens // unit if unit else 0,
         past=static.tokens % unit if unit else 0,
@@ -76,7 +76,7 @@ def padding_for(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: 
     return pad_text_concat(text, unit, lambda joined: _static(joined, tokenizer, frame).tokens)
 
 
-def _static(text: str, tokenizer: Tokenizer, frame: Framed | None) -> Static:
+def _static(text: str, tokenizer: Tokenizer, frame: Framed | None) -> StaticTokens:
     if frame is None:
-        return Static(stem=text, ids=tokenizer.encode(text), soft=0)
+        return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0)
     return static_tokens(lambda user: frame(text, user), tokenizer.encode, tokenizer.controls)

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.models import Plan
+from cacheunit_build.domain.models import PaddingPlan
 
 if TYPE_CHECKING:
+    from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.models import Padding
-    from cacheunit_build.domain.target import CacheRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Count:
         return math.ceil(self.tokens * (1 + self.margin))
 
 
-def make_plan(count: Count, rule: CacheRule, padding: Padding) -> Plan:
+def make_plan(count: Count, rule: CacheRule, padding: Padding) -> PaddingPlan:
     """What to do with a prefix of so many static tokens under a cache rule.
 
     Padding `s` tokens past the last full unit of `U` up to the next one saves `s` uncached tokens a request and costs
@@ -48,24 +48,26 @@ def make_plan(count: Count, rule: CacheRule, padding: Padding) -> Plan:
         return _below_minimum(tokens, rule, rule.unit, padding)
     past = tokens % rule.unit
     if past == 0:
-        return Plan(action="aligned", goal=None, reason=f"{tokens} tokens are {tokens // rule.unit} full units")
+        return PaddingPlan(action="aligned", goal=None, reason=f"{tokens} tokens are {tokens // rule.unit} full units")
     return _past_unit(tokens, past, rule, rule.unit, padding)
 
 
-def _estimated(count: Count, rule: CacheRule) -> Plan:
+def _estimated(count: Count, rule: CacheRule) -> PaddingPlan:
     """No vocabulary: what is sure within the margin, and nothing else."""
     about = f"an estimate of {count.tokens} tokens, {count.low} to {count.high}"
     unaligned = "so nothing is aligned" if rule.kind == "blocks" else _RULES[rule.kind]
     minimum = rule.minimum
     if minimum is None:
-        return Plan(action="estimate", goal=None, reason=f"{about}; {unaligned}; the target's minimum is unknown")
+        return PaddingPlan(
+            action="estimate", goal=None, reason=f"{about}; {unaligned}; the target's minimum is unknown"
+        )
     if count.high < minimum:
         lacking = f"at least {minimum - count.high} below the minimum of {minimum}: nothing is cached"
-        return Plan(action="below-minimum", goal=None, reason=f"{about}; {lacking}{_filling(minimum, rule)}")
+        return PaddingPlan(action="below-minimum", goal=None, reason=f"{about}; {lacking}{_filling(minimum, rule)}")
     if count.low < minimum:
         reason = f"{about}; {unaligned}; the minimum of {minimum} is within the margin: unknown whether it is cached"
-        return Plan(action="near-minimum", goal=None, reason=reason)
-    return Plan(action="estimate", goal=None, reason=f"{about}; {unaligned}")
+        return PaddingPlan(action="near-minimum", goal=None, reason=reason)
+    return PaddingPlan(action="estimate", goal=None, reason=f"{about}; {unaligned}")
 
 
 _RULES = {
@@ -76,51 +78,53 @@ _RULES = {
 }
 
 
-def _unrounded(tokens: int, rule: CacheRule, padding: Padding) -> Plan:
+def _unrounded(tokens: int, rule: CacheRule, padding: Padding) -> PaddingPlan:
     """No unit to pad to: the rule has none, or it is unknown."""
     minimum = rule.minimum or 0
     if tokens < minimum and padding.floor and rule.kind == "breakpoints":
         return _below_minimum(tokens, rule, 1, padding)
     if tokens < minimum:
-        return Plan(action="below-minimum", goal=None, reason=f"{_lacking(tokens, minimum)}{_filling(minimum, rule)}")
+        return PaddingPlan(
+            action="below-minimum", goal=None, reason=f"{_lacking(tokens, minimum)}{_filling(minimum, rule)}"
+        )
     action = "unknown" if rule.kind == "blocks" else rule.kind
-    return Plan(action=action, goal=None, reason=_RULES[rule.kind])
+    return PaddingPlan(action=action, goal=None, reason=_RULES[rule.kind])
 
 
-def _past_unit(tokens: int, past: int, rule: CacheRule, unit: int, padding: Padding) -> Plan:
+def _past_unit(tokens: int, past: int, rule: CacheRule, unit: int, padding: Padding) -> PaddingPlan:
     """`past` tokens stand after the last full unit: pad them to the next, if that is wanted and pays."""
     goal = tokens + unit - past
     lost = f"{past} tokens past the last full unit of {unit}"
     gain = None if rule.read is None else past - rule.read * unit
     worth = "gains an unknown price" if gain is None else f"gains {_price(gain)} token prices a request"
     if padding.mode == "off":
-        return Plan(action="off", goal=None, reason=f"padding is off; {lost} are computed anew in each request")
+        return PaddingPlan(action="off", goal=None, reason=f"padding is off; {lost} are computed anew in each request")
     if padding.mode == "always":
-        return Plan(action="pad", goal=goal, reason=f"{lost}; padding is set to always, and {worth}")
+        return PaddingPlan(action="pad", goal=goal, reason=f"{lost}; padding is set to always, and {worth}")
     if gain is None:
         reason = f"{lost}; the target's price of a cached token is unknown, so padding cannot be weighed"
-        return Plan(action="unknown", goal=None, reason=reason)
+        return PaddingPlan(action="unknown", goal=None, reason=reason)
     if gain <= 0:
         reason = f"{lost}; a full unit costs {_price(past - gain)} cached, so padding does not pay"
-        return Plan(action="unpaid", goal=None, reason=reason)
-    return Plan(action="pad", goal=goal, reason=f"{lost}; padding {worth}")
+        return PaddingPlan(action="unpaid", goal=None, reason=reason)
+    return PaddingPlan(action="pad", goal=goal, reason=f"{lost}; padding {worth}")
 
 
-def _below_minimum(tokens: int, rule: CacheRule, unit: int, padding: Padding) -> Plan:
+def _below_minimum(tokens: int, rule: CacheRule, unit: int, padding: Padding) -> PaddingPlan:
     """Nothing is cached: fill up to the minimum where that is asked for and pays, else say what is lacking."""
     minimum = rule.minimum or 0
     lacking = _lacking(tokens, minimum)
     goal = -(-minimum // unit) * unit
     if padding.mode == "always" and not padding.floor and tokens % unit:
         goal = tokens + (-tokens % unit)
-        return Plan(action="pad", goal=goal, reason=f"padding is set to always; {lacking}")
+        return PaddingPlan(action="pad", goal=goal, reason=f"padding is set to always; {lacking}")
     if padding.reuses is None:
-        return Plan(action="below-minimum", goal=None, reason=f"{lacking}{_filling(goal, rule)}")
+        return PaddingPlan(action="below-minimum", goal=None, reason=f"{lacking}{_filling(goal, rule)}")
     if rule.read is None or rule.write is None:
-        return Plan(action="unknown", goal=None, reason=f"{lacking}; the target's prices are unknown")
+        return PaddingPlan(action="unknown", goal=None, reason=f"{lacking}; the target's prices are unknown")
     pays_from = goal * (rule.read + (rule.write - rule.read) / padding.reuses)
     weighed = f"{lacking}; at {padding.reuses} reuses, filling up to {goal} pays from {_price(pays_from)} tokens on"
-    return Plan(
+    return PaddingPlan(
         action="floor" if tokens > pays_from else "unpaid", goal=goal if tokens > pays_from else None, reason=weighed
     )
 

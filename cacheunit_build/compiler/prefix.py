@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.artifact import compile_artifact, ready_target
+from cacheunit_build.compiler.artifact import compile_artifact, load_target
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.models import Lookup
@@ -20,9 +20,9 @@ from cacheunit_build.templating.renderer import Renderer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.compiler.artifact import ReadyTarget
-    from cacheunit_build.domain.models import Config, Manifest, Outcome, Tool, Variant
-    from cacheunit_build.domain.protocols import Inputs, Selection
+    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.domain.models import ArtifactRecord, Manifest, Settings, Tool, Variant
+    from cacheunit_build.domain.protocols import CompileInputs, Selection
     from cacheunit_build.domain.target import Target
 
 
@@ -34,7 +34,7 @@ class CompiledPrefix:
     """
 
     path: str
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ArtifactRecord, ...] = ()
     names: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     whole: bool = False
@@ -43,9 +43,11 @@ class CompiledPrefix:
 class PrefixCompiler:
     """Compiles manifests of one project; safe to be used by several threads."""
 
-    def __init__(self, edges: Inputs, config: Config, targets: Mapping[str, Target], selection: Selection) -> None:
-        self.ready: dict[str, ReadyTarget] = {}
-        self._edges = edges
+    def __init__(
+        self, adapters: CompileInputs, config: Settings, targets: Mapping[str, Target], selection: Selection
+    ) -> None:
+        self.ready: dict[str, LoadedTarget] = {}
+        self._adapters = adapters
         self._config = config
         self._targets = targets
         self._selection = selection
@@ -56,7 +58,7 @@ class PrefixCompiler:
         """The prefix of that name, from the manifest at `path`."""
         faults: list[Fault] = []
         try:
-            data = self._edges.files.read(path)
+            data = self._adapters.files.read(path)
             if data is None:
                 raise fail("the manifest is a link to nothing")
             manifest = parse_manifest(data, name=name, path=path)
@@ -70,7 +72,7 @@ class PrefixCompiler:
         chosen = [variant for variant in variants if targets and self._selection.takes(variant.name)]
         if faults:
             return CompiledPrefix(path=path, names=names, faults=tuple(faults))
-        outcomes: list[Outcome] = []
+        outcomes: list[ArtifactRecord] = []
         for variant in chosen:
             try:
                 outcomes += self._outcomes(variant, targets, tools, lookups)
@@ -82,16 +84,16 @@ class PrefixCompiler:
 
     def _outcomes(
         self, variant: Variant, targets: Sequence[Target], tools: Sequence[Tool], lookups: Sequence[Lookup]
-    ) -> list[Outcome]:
+    ) -> list[ArtifactRecord]:
         """The variant for each target; the faults of all targets at once."""
         rendered = self._renderer.render(variant)
         rendered = replace(rendered, lookups=(*lookups, *rendered.lookups))
-        outcomes: list[Outcome] = []
+        outcomes: list[ArtifactRecord] = []
         faults: list[Fault] = []
         for target in targets:
             try:
                 ready = self._ready_target(target)
-                outcomes.append(compile_artifact(variant, rendered, tools, ready, self._edges.files.read))
+                outcomes.append(compile_artifact(variant, rendered, tools, ready, self._adapters.files.read))
             except CacheunitError as error:
                 faults += error.faults
         if faults:
@@ -102,14 +104,14 @@ class PrefixCompiler:
     def _renderer(self) -> Renderer:
         """One for each thread, since it keeps what it is at."""
         if not hasattr(self._local, "renderer"):
-            self._local.renderer = Renderer(self._edges.files.read, self._template_names, self._config.templates)
+            self._local.renderer = Renderer(self._adapters.files.read, self._template_names, self._config.templates)
         renderer: Renderer = self._local.renderer
         return renderer
 
     def _template_names(self) -> list[str]:
         folder = self._config.templates
         try:
-            return [path.removeprefix(f"{folder}/") for path in self._edges.files.walk(folder)]
+            return [path.removeprefix(f"{folder}/") for path in self._adapters.files.walk(folder)]
         except CacheunitError:
             return []
 
@@ -119,7 +121,7 @@ class PrefixCompiler:
         for index, file in enumerate(manifest.tools):
             path = normal_path(file)
             try:
-                data = self._edges.files.read(path)
+                data = self._adapters.files.read(path)
                 lookups.append(
                     Lookup(path=path, found=None if data is None else fingerprint(data), asked_by=manifest.path)
                 )
@@ -162,15 +164,15 @@ class PrefixCompiler:
         line = document.line((*self._config.under, "targets"))
         return Fault(message=message, path=document.path or None, line=line, hint=hint)
 
-    def _ready_target(self, target: Target) -> ReadyTarget:
+    def _ready_target(self, target: Target) -> LoadedTarget:
         """The target, loaded once; what is wrong with one of the project's is told where its table stands."""
         with self._loading:
             return self._load(target)
 
-    def _load(self, target: Target) -> ReadyTarget:
+    def _load(self, target: Target) -> LoadedTarget:
         if target.name not in self.ready:
             try:
-                self.ready[target.name] = ready_target(target, self._edges)
+                self.ready[target.name] = load_target(target, self._adapters)
             except CacheunitError as error:
                 if target.name not in self._config.tables:
                     raise

@@ -9,39 +9,39 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.prefix import CompiledPrefix, PrefixCompiler
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.protocols import Selection
-from cacheunit_build.parsing.settings import parse_config
+from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets, named_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.compiler.artifact import ReadyTarget
-    from cacheunit_build.domain.build_record import Trace
-    from cacheunit_build.domain.models import Config, Outcome, TargetIdentity, Variant
-    from cacheunit_build.domain.protocols import Inputs, Key, Progress, Sources
-    from cacheunit_build.domain.source_map import Origins
+    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.domain.build_record import PrefixRecord
+    from cacheunit_build.domain.models import ArtifactRecord, Settings, TargetIdentity, Variant
+    from cacheunit_build.domain.protocols import ArtifactKey, CompileInputs, ProgressCallback, SourceFiles
+    from cacheunit_build.domain.source_map import SourceMaps
     from cacheunit_build.domain.target import Target
 
-    Reuse = Callable[[str], Trace | None]
+    Reuse = Callable[[str], PrefixRecord | None]
 
 _MANIFEST = ".yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class CompiledProject:
     """What the sources give now: artifacts in the order of their names, and every fault on the way.
 
     `targets` are those that were loaded; `manifests` are the paths of all; `whole` are the outcomes of each manifest
     that was compiled for all its variants and targets, and traceable.
     """
 
-    config: Config
-    targets: Mapping[str, ReadyTarget]
+    config: Settings
+    targets: Mapping[str, LoadedTarget]
     identities: Mapping[str, TargetIdentity]
-    artifacts: tuple[Outcome, ...]
+    artifacts: tuple[ArtifactRecord, ...]
     manifests: frozenset[str]
-    whole: Mapping[str, tuple[Outcome, ...]]
+    whole: Mapping[str, tuple[ArtifactRecord, ...]]
     faults: tuple[Fault, ...]
 
     @property
@@ -50,33 +50,33 @@ class Compiled:
         return {file for ready in self.targets.values() for file in ready.tokenizer.files}
 
     @property
-    def keys(self) -> set[Key]:
+    def keys(self) -> set[ArtifactKey]:
         """The artifacts by prefix and target."""
         return {artifact.key for artifact in self.artifacts}
 
 
-def read_project(files: Sources) -> tuple[Config, dict[str, Target]]:
+def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:
     """The settings of a project, and the targets that it knows.
 
     Raises:
         CacheunitError: every fault in the settings.
     """
-    config = parse_config(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+    config = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
     return config, all_targets(config)
 
 
 def compile_project(
-    edges: Inputs,
+    adapters: CompileInputs,
     selection: Selection | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     *,
     reuse: Reuse | None = None,
     jobs: int = 1,
-) -> Compiled:
+) -> CompiledProject:
     """Compiles what `selection` takes, everything if None. Nothing is written.
 
     Args:
-        edges: the outside world.
+        adapters: the outside world.
         selection: which artifacts.
         progress: called with the number of manifests done and of all.
         reuse: path of a manifest -> its trace, where it is known and nothing has changed.
@@ -85,35 +85,35 @@ def compile_project(
     Raises:
         CacheunitError: the settings or the selection are wrong, or there is nothing to compile.
     """
-    config, targets = read_project(edges.files)
+    config, targets = read_project(adapters.files)
     selection = _settled(selection or Selection(), targets)
-    everything = manifest_names(edges.files, config)
+    everything = manifest_names(adapters.files, config)
     manifests = _chosen(everything, selection, config)
-    run = _Run(edges, config, targets, selection)
+    run = _Run(adapters, config, targets, selection)
     run.compile_all(manifests, reuse, progress, jobs)
     return run.compiled(frozenset(path for _, path in everything))
 
 
-def compile_without_faults(
-    edges: Inputs,
+def compile_or_fail(
+    adapters: CompileInputs,
     selection: Selection | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     *,
     reuse: Reuse | None = None,
     jobs: int = 1,
-) -> Compiled:
+) -> CompiledProject:
     """As `compile_project`, for those who can do nothing with half of it.
 
     Raises:
         CacheunitError: every fault.
     """
-    compiled = compile_project(edges, selection, progress, reuse=reuse, jobs=jobs)
+    compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
     if compiled.faults:
         raise CacheunitError(*compiled.faults)
     return compiled
 
 
-def manifest_names(files: Sources, config: Config) -> list[tuple[str, str]]:
+def manifest_names(files: SourceFiles, config: Settings) -> list[tuple[str, str]]:
     """The name of each prefix and the path of its manifest, by code point.
 
     Raises:
@@ -142,7 +142,7 @@ def manifest_names(files: Sources, config: Config) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def origins_of(files: Sources, config: Config, variant: Variant) -> Origins:
+def source_maps(files: SourceFiles, config: Settings, variant: Variant) -> SourceMaps:
     """Where the characters of a variant's texts came from.
 
     Raises:
@@ -158,7 +158,7 @@ def _settled(selection: Selection, targets: Mapping[str, Target]) -> Selection:
     return replace(selection, target=named_target(selection.target, targets).name)
 
 
-def _chosen(manifests: list[tuple[str, str]], selection: Selection, config: Config) -> list[tuple[str, str]]:
+def _chosen(manifests: list[tuple[str, str]], selection: Selection, config: Settings) -> list[tuple[str, str]]:
     known = dict(manifests)
     faults = [
         Fault(message=f'no prefix "{name}" under {config.prefixes}/', hint=did_you_mean(name, known))
@@ -174,16 +174,18 @@ def _chosen(manifests: list[tuple[str, str]], selection: Selection, config: Conf
 class _Run:
     """Compiles manifests, in as many threads as wanted, going on after faults."""
 
-    def __init__(self, edges: Inputs, config: Config, targets: Mapping[str, Target], selection: Selection) -> None:
-        self._edges = edges
+    def __init__(
+        self, adapters: CompileInputs, config: Settings, targets: Mapping[str, Target], selection: Selection
+    ) -> None:
+        self._adapters = adapters
         self._config = config
         self._selection = selection
-        self._compiler = PrefixCompiler(edges, config, targets, selection)
+        self._compiler = PrefixCompiler(adapters, config, targets, selection)
         self._found: list[CompiledPrefix] = []
         self._known: dict[str, TargetIdentity] = {}
 
     def compile_all(
-        self, manifests: list[tuple[str, str]], reuse: Reuse | None, progress: Progress | None, jobs: int
+        self, manifests: list[tuple[str, str]], reuse: Reuse | None, progress: ProgressCallback | None, jobs: int
     ) -> None:
         """Reuses what is known, and compiles the rest."""
         known = {path: trace for _, path in manifests if (trace := reuse(path) if reuse else None) is not None}
@@ -205,18 +207,18 @@ class _Run:
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             yield from pool.map(lambda manifest: self._compiler.compile(*manifest), work)
 
-    def _reused(self, path: str, outcomes: tuple[Outcome, ...]) -> CompiledPrefix:
-        taken = tuple(outcome for outcome in outcomes if self._selection.takes_key(outcome.key))
+    def _reused(self, path: str, outcomes: tuple[ArtifactRecord, ...]) -> CompiledPrefix:
+        taken = tuple(outcome for outcome in outcomes if self._selection.includes_key(outcome.key))
         return CompiledPrefix(path=path, outcomes=taken, names=tuple({outcome.prefix for outcome in outcomes}))
 
-    def compiled(self, manifests: frozenset[str]) -> Compiled:
+    def compiled(self, manifests: frozenset[str]) -> CompiledProject:
         """All that was found, in the order of names."""
         found = sorted(self._found, key=lambda one: one.path)
         outcomes = [outcome for one in found for outcome in one.outcomes]
         faults = [fault for one in found for fault in one.faults]
         if not faults:
             faults += self._unmet(outcomes, [name for one in found for name in one.names])
-        return Compiled(
+        return CompiledProject(
             config=self._config,
             targets=self._compiler.ready,
             identities=self._known | {name: ready.identity for name, ready in self._compiler.ready.items()},
@@ -226,7 +228,7 @@ class _Run:
             faults=tuple(dict.fromkeys(faults)),
         )
 
-    def _unmet(self, outcomes: Sequence[Outcome], names: Sequence[str]) -> list[Fault]:
+    def _unmet(self, outcomes: Sequence[ArtifactRecord], names: Sequence[str]) -> list[Fault]:
         """What was selected and yet is nowhere."""
         faults = [
             Fault(message=f'there is no variant "{name}"', hint=did_you_mean(name, names))

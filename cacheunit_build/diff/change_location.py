@@ -8,12 +8,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.domain.sequences import common_ends
-from cacheunit_build.domain.source_map import Place
+from cacheunit_build.domain.source_map import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from cacheunit_build.domain.source_map import Chain
+    from cacheunit_build.domain.source_map import SourceChain
 
 _MOST_COMPARED = 4_000_000  # lines of one side times lines of the other: beyond, the middle is one hunk
 
@@ -43,7 +43,9 @@ class SourceChanges:
         """Whether the file is not as it was."""
         return self._before(path) != self._now(path)
 
-    def place(self, new: Chain, old: Chain, others: Iterable[str], *, below: bool = False) -> Place | None:
+    def place(
+        self, new: SourceChain, old: SourceChain, others: Iterable[str], *, below: bool = False
+    ) -> SourceLine | None:
         """The line of the new sources at which a change was made that shows at text of these chains.
 
         Args:
@@ -71,14 +73,14 @@ class SourceChanges:
                 return self._start(path, hunks[0])
         return None
 
-    def _hunk_at(self, place: Place, side: Literal["new", "old"]) -> Hunk | None:
+    def _hunk_at(self, place: SourceLine, side: Literal["new", "old"]) -> Hunk | None:
         hunks = self.hunks(place.path)
         return next((hunk for hunk in hunks if _has(hunk.new if side == "new" else hunk.old, place.line)), None)
 
-    def _start(self, path: str, hunk: Hunk) -> Place:
+    def _start(self, path: str, hunk: Hunk) -> SourceLine:
         """Where a hunk begins; what was cut off at the end of a file, at its last line."""
         lines = (self._now(path) or b"").rstrip(b"\r\n").count(b"\n") + 1
-        return Place(path=path, line=max(1, min(hunk.new.start, lines)))
+        return SourceLine(path=path, line=max(1, min(hunk.new.start, lines)))
 
     def _hunks(self, path: str) -> tuple[Hunk, ...]:
         if not self.changed(path):

@@ -6,30 +6,30 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.builder.results import Diff, Difference
-from cacheunit_build.compiler.project import compile_project, compile_without_faults, read_project
-from cacheunit_build.diff.artifact_diff import Contrast
-from cacheunit_build.diff.snapshot import Version
+from cacheunit_build.builder.results import Difference, DiffResult
+from cacheunit_build.compiler.project import compile_or_fail, compile_project, read_project
+from cacheunit_build.diff.artifact_diff import ArtifactDiff
+from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.models import Lock
-from cacheunit_build.domain.protocols import LOCK, Selection
+from cacheunit_build.domain.protocols import LOCK_FILE, Selection
 from cacheunit_build.lockfile.format import EMPTY, drift_between, parse_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cacheunit_build.domain.build_record import Trace
+    from cacheunit_build.domain.build_record import PrefixRecord
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.models import Drift
-    from cacheunit_build.domain.protocols import Edges, Key, Past, Progress, Sources
+    from cacheunit_build.domain.protocols import Adapters, ArtifactKey, OldVersion, ProgressCallback, SourceFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
+class Baseline:
     """What is compared with: a project as it was, or a lock alone. `past` makes its world when it is needed."""
 
     label: str
-    past: Callable[[], Past] | None = None
+    past: Callable[[], OldVersion] | None = None
     lock: Lock | None = None
     notes: tuple[str, ...] = ()
 
@@ -38,7 +38,7 @@ class Against:
 class _Side:
     """One version: what was compiled, the lock that stands in for what was not, what is wrong with it."""
 
-    version: Version | None
+    version: Snapshot | None
     locked: Lock = EMPTY
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
@@ -55,13 +55,13 @@ class _Side:
 
 
 def diff(
-    edges: Edges,
-    against: Against,
+    adapters: Adapters,
+    against: Baseline,
     selection: Selection | None = None,
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     jobs: int = 1,
-) -> Diff:
+) -> DiffResult:
     """What the work tree's sources do to a cache that was filled from `against`. Nothing is written.
 
     Raises:
@@ -69,16 +69,16 @@ def diff(
     """
     selection = selection or Selection()
     past = None if against.past is None else against.past()
-    reuse = None if past is None else _unchanged(edges, past)
-    compiled = compile_without_faults(edges, selection, progress, reuse=reuse, jobs=jobs)
-    now = _Side(version=Version(compiled, edges.files))
+    reuse = None if past is None else _unchanged(adapters, past)
+    compiled = compile_or_fail(adapters, selection, progress, reuse=reuse, jobs=jobs)
+    now = _Side(version=Snapshot(compiled, adapters.files))
     then = _then(past, against, reuse, jobs)
     pairs = _Pairs(now, then, selection)
     if reuse is not None and pairs.added:  # whose cache serves these is seen on whole artifacts only
         then = _then(past, against, None, jobs)
         pairs = _Pairs(now, then, selection)
     differences = tuple(sorted(pairs.differences(), key=lambda item: item.key))
-    return Diff(
+    return DiffResult(
         against=against.label,
         differences=differences,
         sources=pairs.sources(differences),
@@ -94,14 +94,14 @@ def _stand_in(then: _Side) -> tuple[str, ...]:
     return ("the lock there stands in for what does not compile: if it was stale, a change may not show",)
 
 
-def _unchanged(edges: Edges, past: Past) -> Callable[[str], Trace | None] | None:
+def _unchanged(adapters: Adapters, past: OldVersion) -> Callable[[str], PrefixRecord | None] | None:
     """What gives the trace of a manifest whose inputs are as the last build saw them, in both versions."""
-    record = edges.memory.recall()
-    now, then = cache(edges.files.fingerprint), cache(past.files.fingerprint)
+    record = adapters.memory.recall()
+    now, then = cache(adapters.files.fingerprint), cache(past.files.fingerprint)
     if record is None or not record.settled(now) or not record.settled(then):
         return None
 
-    def unchanged(path: str) -> Trace | None:
+    def unchanged(path: str) -> PrefixRecord | None:
         trace = record.traces.get(path)
         try:
             return trace if trace is not None and trace.holds(now) and trace.holds(then) else None
@@ -111,7 +111,9 @@ def _unchanged(edges: Edges, past: Past) -> Callable[[str], Trace | None] | None
     return unchanged
 
 
-def _then(past: Past | None, against: Against, reuse: Callable[[str], Trace | None] | None, jobs: int) -> _Side:
+def _then(
+    past: OldVersion | None, against: Baseline, reuse: Callable[[str], PrefixRecord | None] | None, jobs: int
+) -> _Side:
     """The older version, as far as it compiles under today's rules."""
     if past is None:
         return _Side(version=None, locked=against.lock or EMPTY)
@@ -124,13 +126,13 @@ def _then(past: Past | None, against: Against, reuse: Callable[[str], Trace | No
         compiled = compile_project(past, reuse=reuse, jobs=jobs)
     except CacheunitError as error:
         return _Side(version=None, locked=locked, faults=error.faults, notes=notes)
-    return _Side(version=Version(compiled, past.files), locked=locked, faults=compiled.faults, notes=notes)
+    return _Side(version=Snapshot(compiled, past.files), locked=locked, faults=compiled.faults, notes=notes)
 
 
-def _old_lock(files: Sources) -> tuple[Lock, tuple[str, ...]]:
-    data = files.read(LOCK)
+def _old_lock(files: SourceFiles) -> tuple[Lock, tuple[str, ...]]:
+    data = files.read(LOCK_FILE)
     try:
-        return (EMPTY if data is None else parse_lock(data, LOCK)), ()
+        return (EMPTY if data is None else parse_lock(data, LOCK_FILE)), ()
     except CacheunitError as error:
         return EMPTY, (f"the lock there is not read: {error.faults[0].message}",)
 
@@ -142,22 +144,22 @@ class _Pairs:
         self._now = now
         self._then = then
         self._before, self._after = then.lock, now.lock
-        taken = {key: entry for key, entry in self._before.entries.items() if selection.takes_key(key)}
+        taken = {key: entry for key, entry in self._before.entries.items() if selection.includes_key(key)}
         self._renamed = self._renames(set(taken))
         drift = drift_between(replace(self._before, entries=taken), self._after)
         gone = set(self._renamed.values())
         self._drift = [item for item in drift if (item.prefix, item.target) not in gone]
         self.added = any(item.kind == "added" and self._key(item) not in self._renamed for item in self._drift)
         versions = now.version, then.version
-        self._contrast = None if versions[0] is None or versions[1] is None else Contrast(versions[0], versions[1])
+        self._contrast = None if versions[0] is None or versions[1] is None else ArtifactDiff(versions[0], versions[1])
 
-    def _renames(self, before: set[Key]) -> dict[Key, Key]:
+    def _renames(self, before: set[ArtifactKey]) -> dict[ArtifactKey, ArtifactKey]:
         """New key -> old key of artifacts with another name and the same bytes."""
-        gone: dict[tuple[object, ...], list[Key]] = {}
+        gone: dict[tuple[object, ...], list[ArtifactKey]] = {}
         for key in sorted(before - self._after.entries.keys()):
             entry = self._before.entries[key]
             gone.setdefault((key[1], entry.text, entry.request, entry.token_ids), []).append(key)
-        found: dict[Key, Key] = {}
+        found: dict[ArtifactKey, ArtifactKey] = {}
         for key in sorted(self._after.entries.keys() - self._before.entries.keys()):
             entry = self._after.entries[key]
             same = gone.get((key[1], entry.text, entry.request, entry.token_ids))
@@ -172,10 +174,10 @@ class _Pairs:
             yield self._renamed_one(key) if key in self._renamed else self._difference(item, key)
 
     @staticmethod
-    def _key(item: Drift) -> Key:
+    def _key(item: Drift) -> ArtifactKey:
         return item.prefix, item.target
 
-    def _renamed_one(self, key: Key) -> Difference:
+    def _renamed_one(self, key: ArtifactKey) -> Difference:
         was = self._renamed[key]
         entry = self._after.entries[key]
         return Difference(
@@ -185,16 +187,16 @@ class _Pairs:
             was=was[0],
             old=self._before.entries[was],
             new=entry,
-            warm=entry.tokens,
-            rewritten=0,
+            still_cached=entry.tokens,
+            recomputed=0,
             margin=self._margin(key),
         )
 
-    def _margin(self, key: Key) -> float:
+    def _margin(self, key: ArtifactKey) -> float:
         outcome = None if self._now.version is None else self._now.version.outcomes.get(key)
         return 0.0 if outcome is None else outcome.margin
 
-    def _difference(self, item: Drift, key: Key) -> Difference:
+    def _difference(self, item: Drift, key: ArtifactKey) -> Difference:
         old, new = self._before.entries.get(key), self._after.entries.get(key)
         kind = item.kind
         assert kind in ("added", "removed", "changed", "tokenizer", "profile")  # noqa: S101 - what two locks can differ in
@@ -208,14 +210,14 @@ class _Pairs:
                 return replace(plain, kind="unknown", why=why)
             if self._contrast is not None:
                 return self._contrast.added(plain)
-            return plain if self._before.entries else replace(plain, warm=0, rewritten=new.tokens)
+            return plain if self._before.entries else replace(plain, still_cached=0, recomputed=new.tokens)
         versions = self._then.version, self._now.version
         before, after = (None if version is None else version.artifact(key) for version in versions)
         if self._contrast is None or before is None or after is None:
             return _of_lock_alone(plain, self._then)
         return self._contrast.changed(plain, before, after)
 
-    def _fault_of(self, key: Key) -> Fault | None:
+    def _fault_of(self, key: ArtifactKey) -> Fault | None:
         """Why there is nothing under that key in the old version, if its manifest was there."""
         if self._then.version is None:
             return next(iter(self._then.faults), None)
@@ -226,7 +228,7 @@ class _Pairs:
         faults = self._then.faults
         return next((fault for fault in faults if fault.path == path), next(iter(faults), None))
 
-    def sources(self, differences: tuple[Difference, ...]) -> dict[str, tuple[Key, ...]]:
+    def sources(self, differences: tuple[Difference, ...]) -> dict[str, tuple[ArtifactKey, ...]]:
         """The sources that are not as they were, with the artifacts that use them."""
         return {} if self._contrast is None else self._contrast.sources([item.key for item in differences])
 
@@ -237,7 +239,7 @@ def _of_lock_alone(difference: Difference, then: _Side) -> Difference:
     assert old is not None  # noqa: S101 - it was looked up
     assert new is not None  # noqa: S101 - the same
     if difference.kind == "changed" and old.token_ids is not None and old.token_ids == new.token_ids:
-        return replace(difference, warm=new.tokens, rewritten=0)
+        return replace(difference, still_cached=new.tokens, recomputed=0)
     what = "it is compared with a lock, which holds"
     if then.faults:
         what = "the old sources do not compile under today's rules, and their lock holds"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.project import compile_without_faults
+from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.diff.sharing_tree import family_tree
-from cacheunit_build.diff.snapshot import Version
+from cacheunit_build.diff.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from cacheunit_build.diff.sharing_tree import Branch
+    from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.models import Artifact
-    from cacheunit_build.domain.protocols import Edges, Selection
+    from cacheunit_build.domain.protocols import Adapters, Selection
     from cacheunit_build.domain.source_map import SourceMap
-    from cacheunit_build.domain.target import CacheRule
 
 MOST_SECTIONS = 8
 """How many shared sections are tried at the front, for each target."""
@@ -50,21 +50,21 @@ class Family:
     sections: tuple[Section, ...]
 
 
-def families(edges: Edges, selection: Selection) -> tuple[Family, ...]:
+def families(adapters: Adapters, selection: Selection) -> tuple[Family, ...]:
     """The family of each target that `selection` takes.
 
     Raises:
         CacheunitError: every fault in the sources.
     """
-    compiled = compile_without_faults(edges, selection)
-    version = Version(compiled, edges.files)
+    compiled = compile_or_fail(adapters, selection)
+    version = Snapshot(compiled, adapters.files)
     by_target: dict[str, list[Artifact]] = {}
     for artifact in version.artifacts():
         by_target.setdefault(artifact.target, []).append(artifact)
     return tuple(_family(version, artifacts) for _, artifacts in sorted(by_target.items()))
 
 
-def _family(version: Version, artifacts: Sequence[Artifact]) -> Family:
+def _family(version: Snapshot, artifacts: Sequence[Artifact]) -> Family:
     target = version.ready(artifacts[0]).target
     unit = target.cache.unit or 1
     ids = {artifact.prefix: version.ids(artifact) for artifact in artifacts}
@@ -83,7 +83,7 @@ def _family(version: Version, artifacts: Sequence[Artifact]) -> Family:
     )
 
 
-def _shared(version: Version, artifacts: Sequence[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
+def _shared(version: Snapshot, artifacts: Sequence[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
     """Source, text and users of what several artifacts have from one source, in one piece and not in front."""
     users: dict[tuple[str, str], list[str]] = {}
     for artifact in artifacts:
@@ -109,7 +109,7 @@ def _runs(found: SourceMap) -> Iterator[tuple[str, int, int]]:
 
 
 def _gain(
-    version: Version,
+    version: Snapshot,
     artifacts: Sequence[Artifact],
     shared: tuple[str, str, tuple[str, ...]],
     saved: int,
@@ -125,9 +125,9 @@ def _gain(
     return Section(path=path, names=names, tokens=tokens, units=family_tree(moved, unit).saved - saved)
 
 
-def _with_first(version: Version, artifact: Artifact, text: str) -> Sequence[int]:
+def _with_first(version: Snapshot, artifact: Artifact, text: str) -> Sequence[int]:
     """The tokens of an artifact with that part of its system text moved to the front."""
     whole = version.origins(artifact).system.text
     rest = whole.replace(text, "", 1)
-    stem = artifact.stem.replace(artifact.text.decode(), f"{text.strip()}\n\n{rest}", 1)
-    return version.ready(artifact).tokenizer.encode(stem)
+    framed_prefix = artifact.framed_prefix.replace(artifact.text.decode(), f"{text.strip()}\n\n{rest}", 1)
+    return version.ready(artifact).tokenizer.encode(framed_prefix)

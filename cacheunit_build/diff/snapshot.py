@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.project import origins_of
+from cacheunit_build.compiler.project import source_maps
 from cacheunit_build.domain.models import Artifact
 from cacheunit_build.request_formats.fragments import wire_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cacheunit_build.compiler.artifact import ReadyTarget
-    from cacheunit_build.compiler.project import Compiled
-    from cacheunit_build.domain.models import Outcome
-    from cacheunit_build.domain.protocols import Key, Sources
-    from cacheunit_build.domain.source_map import Chain, Origins
+    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.domain.models import ArtifactRecord
+    from cacheunit_build.domain.protocols import ArtifactKey, SourceFiles
+    from cacheunit_build.domain.source_map import SourceChain, SourceMaps
 
 
-class Version:
+class Snapshot:
     """What a project's sources give, and the sources.
 
     Args:
@@ -26,31 +26,33 @@ class Version:
         files: where it was compiled from.
     """
 
-    def __init__(self, compiled: Compiled, files: Sources) -> None:
+    def __init__(self, compiled: CompiledProject, files: SourceFiles) -> None:
         self.compiled = compiled
         self.files = files
-        self.outcomes: dict[Key, Outcome] = {outcome.key: outcome for outcome in compiled.artifacts}
-        self._origins: dict[str, Origins] = {}
-        self._ids: dict[Key, Sequence[int]] = {}
-        self._blocks: dict[Key, tuple[str, ...]] = {}
+        self.outcomes: dict[ArtifactKey, ArtifactRecord] = {outcome.key: outcome for outcome in compiled.artifacts}
+        self._origins: dict[str, SourceMaps] = {}
+        self._ids: dict[ArtifactKey, Sequence[int]] = {}
+        self._blocks: dict[ArtifactKey, tuple[str, ...]] = {}
 
     def artifacts(self) -> Iterator[Artifact]:
         """Those that were compiled whole, in the order of their names."""
         return (outcome for outcome in self.compiled.artifacts if isinstance(outcome, Artifact))
 
-    def artifact(self, key: Key) -> Artifact | None:
+    def artifact(self, key: ArtifactKey) -> Artifact | None:
         """The artifact of that key, if it was compiled whole."""
         outcome = self.outcomes.get(key)
         return outcome if isinstance(outcome, Artifact) else None
 
-    def ready(self, artifact: Artifact) -> ReadyTarget:
+    def ready(self, artifact: Artifact) -> LoadedTarget:
         """The target of an artifact, as it was loaded."""
         return self.compiled.targets[artifact.target]
 
     def ids(self, artifact: Artifact) -> Sequence[int]:
-        """The static token ids: those of the text in front of the user's words, less its soft end."""
+        """The static token ids: those of the text in front of the user's words, less its unstable end."""
         if artifact.key not in self._ids:
-            self._ids[artifact.key] = self.ready(artifact).tokenizer.encode(artifact.stem)[: artifact.entry.tokens]
+            self._ids[artifact.key] = self.ready(artifact).tokenizer.encode(artifact.framed_prefix)[
+                : artifact.entry.tokens
+            ]
         return self._ids[artifact.key]
 
     def blocks(self, artifact: Artifact) -> tuple[str, ...]:
@@ -59,13 +61,13 @@ class Version:
             self._blocks[artifact.key] = wire_blocks(artifact.request)
         return self._blocks[artifact.key]
 
-    def origins(self, artifact: Artifact) -> Origins:
+    def origins(self, artifact: Artifact) -> SourceMaps:
         """Where the texts of an artifact came from."""
         if artifact.prefix not in self._origins:
-            self._origins[artifact.prefix] = origins_of(self.files, self.compiled.config, artifact.variant)
+            self._origins[artifact.prefix] = source_maps(self.files, self.compiled.config, artifact.variant)
         return self._origins[artifact.prefix]
 
-    def chain(self, artifact: Artifact, place: int) -> Chain:
+    def chain(self, artifact: Artifact, place: int) -> SourceChain:
         """Where the character at `place` of the system text came from; nowhere, if it is padding or past the end."""
         found = self.origins(artifact).system
         return found.at(place) if place < len(found.text) else ()
@@ -75,7 +77,7 @@ class Version:
         roles = (example.role for example in artifact.variant.manifest.examples)
         return [(role, turn.text) for role, turn in zip(roles, self.origins(artifact).turns, strict=True)]
 
-    def inputs(self, key: Key) -> list[str]:
+    def inputs(self, key: ArtifactKey) -> list[str]:
         """Every file that an artifact looked for, in order, and the settings."""
         outcome = self.outcomes.get(key)
         looked = [] if outcome is None else [lookup.path for lookup in outcome.lookups]

@@ -10,25 +10,33 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.models import Entry, Lock, Lookup, Outcome, Plan, TargetIdentity, artifact_paths
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.models import (
+    ArtifactRecord,
+    Lock,
+    LockEntry,
+    Lookup,
+    PaddingPlan,
+    TargetIdentity,
+    artifact_paths,
+)
+from cacheunit_build.domain.protocols import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
-_FIELDS = tuple(field.name for field in fields(Entry))
+_FIELDS = tuple(field.name for field in fields(LockEntry))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class PrefixRecord:
     """One manifest: path -> fingerprint of every file that was looked for (None: absent), and what they gave.
 
     `identities` are those of its targets as they were then.
     """
 
     inputs: Mapping[str, str | None]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ArtifactRecord, ...]
     identities: Mapping[str, TargetIdentity]
 
     def holds(self, found: Callable[[str], str | None]) -> bool:
@@ -37,20 +45,20 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class BuildRecord:
     """One whole build: settings files, folders (manifests, templates, artifacts), the lock's fingerprint, traces."""
 
     settings: Mapping[str, str | None]
     folders: tuple[str, str, str]
     lock: str | None
-    traces: Mapping[str, Trace]
+    traces: Mapping[str, PrefixRecord]
 
     def settled(self, found: Callable[[str], str | None]) -> bool:
         """Whether the settings are as they were."""
         return all(found(path) == fingerprint for path, fingerprint in self.settings.items())
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[ArtifactRecord]:
         """What all traces gave."""
         return [outcome for trace in self.traces.values() for outcome in trace.outcomes]
 
@@ -76,32 +84,32 @@ class Record:
 
         None where the lock is not that of the traces, or two traces saw different states of one file.
         """
-        found: dict[str, str | None] = {**self.settings, LOCK: self.lock, **self.artifact_files()}
+        found: dict[str, str | None] = {**self.settings, LOCK_FILE: self.lock, **self.artifact_files()}
         looked = [item for trace in self.traces.values() for item in trace.inputs.items()]
         agree = all(found.setdefault(path, fingerprint) == fingerprint for path, fingerprint in looked)
         return found if agree and self.lock is not None else None
 
 
-def trace_of(outcomes: Iterable[Outcome], identities: Mapping[str, TargetIdentity]) -> Trace:
+def trace_of(outcomes: Iterable[ArtifactRecord], identities: Mapping[str, TargetIdentity]) -> PrefixRecord:
     """The trace of the outcomes of one manifest, made with targets of these identities."""
     kept = tuple(_kept(outcome) for outcome in outcomes)
-    return Trace(
+    return PrefixRecord(
         inputs={look.path: look.found for outcome in kept for look in outcome.lookups},
         outcomes=kept,
         identities={outcome.target: identities[outcome.target] for outcome in kept},
     )
 
 
-def _kept(outcome: Outcome) -> Outcome:
+def _kept(outcome: ArtifactRecord) -> ArtifactRecord:
     """The outcome as a record says it."""
     return replace(
-        Outcome.of(outcome),
+        ArtifactRecord.of(outcome),
         plan=replace(outcome.plan, goal=None),
         lookups=tuple(Lookup(path=look.path, found=look.found) for look in outcome.lookups),
     )
 
 
-def record_data(record: Record) -> dict[str, Any]:
+def record_data(record: BuildRecord) -> dict[str, Any]:
     """A record as plain values."""
     return {
         "settings": dict(record.settings),
@@ -111,7 +119,7 @@ def record_data(record: Record) -> dict[str, Any]:
     }
 
 
-def _trace_data(trace: Trace) -> dict[str, Any]:
+def _trace_data(trace: PrefixRecord) -> dict[str, Any]:
     return {
         "inputs": dict(trace.inputs),
         "identities": {name: [identity.profile, identity.tokenizer] for name, identity in trace.identities.items()},
@@ -128,11 +136,11 @@ def _trace_data(trace: Trace) -> dict[str, Any]:
     }
 
 
-def parse_record(data: Any) -> Record | None:  # noqa: ANN401
+def parse_record(data: Any) -> BuildRecord | None:  # noqa: ANN401
     """The record that `data` says, None where it says none."""
     try:
         prefixes, templates, build = data["folders"]
-        return Record(
+        return BuildRecord(
             settings=dict(data["settings"].items()),
             folders=(prefixes, templates, build),
             lock=data["lock"],
@@ -142,15 +150,15 @@ def parse_record(data: Any) -> Record | None:  # noqa: ANN401
         return None
 
 
-def _parse_trace(data: Mapping[str, Any]) -> Trace:
+def _parse_trace(data: Mapping[str, Any]) -> PrefixRecord:
     inputs = data["inputs"]
     outcomes = tuple(
-        Outcome(
+        ArtifactRecord(
             prefix=outcome["key"][0],
             target=outcome["key"][1],
-            entry=Entry(**outcome["entry"]),
+            entry=LockEntry(**outcome["entry"]),
             margin=outcome["margin"],
-            plan=Plan(action=outcome["plan"][0], goal=None, reason=outcome["plan"][1]),
+            plan=PaddingPlan(action=outcome["plan"][0], goal=None, reason=outcome["plan"][1]),
             lookups=tuple(Lookup(path=path, found=inputs[path]) for path in outcome["looked"]),
         )
         for outcome in data["outcomes"]
@@ -159,4 +167,4 @@ def _parse_trace(data: Mapping[str, Any]) -> Trace:
         name: TargetIdentity(profile=profile, tokenizer=tokenizer)
         for name, (profile, tokenizer) in data["identities"].items()
     }
-    return Trace(inputs=dict(inputs.items()), outcomes=outcomes, identities=identities)
+    return PrefixRecord(inputs=dict(inputs.items()), outcomes=outcomes, identities=identities)

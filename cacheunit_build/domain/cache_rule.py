@@ -1,89 +1,144 @@
-"""Old tokens + new tokens + cache rule -> what an old cache entry still serves after a change, and what that costs."""
+"""The cache rule of a target, and all arithmetic that follows from it: reusable tokens, impact and cost of a change."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from cacheunit_build.domain.sequences import common_prefix
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cacheunit_build.domain.target import CacheRule
+CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
+MarkerName = Literal["cache_control", "prompt_cache_breakpoint"]
+Grade = Literal["documented", "measured", "inferred"]
 
 MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impact:
-    """Static tokens that stay warm, and those computed anew; both None where the cache rule is unknown.
+class Evidence:
+    """The reason to believe a number of a target: what is claimed, how well it is known, when and where it was seen.
 
-    `first` is the index of the first token that is different, or how many tokens both have where none is.
+    Attributes:
+        claim: one sentence.
+        grade: `documented` by the provider, `measured` on a server, or `inferred`.
+        checked: the day of the last check, as YYYY-MM-DD.
+        source: URL or name of the source.
+    """
+
+    claim: str
+    grade: Grade
+    checked: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeImpact:
+    """What a cache that holds the old tokens of a prefix serves of the new ones.
+
+    Attributes:
+        first: index of the first token that differs; where none does, the length of the shorter version.
+        still_cached: static tokens that the old cache entry still serves; None where the cache rule is unknown.
+        recomputed: the other static tokens of the new version; None where the cache rule is unknown.
     """
 
     first: int
-    warm: int | None
-    rewritten: int | None
-
-
-def impact(old: Sequence[int], new: Sequence[int], rule: CacheRule, *, on_block: bool = True) -> Impact:
-    """What a change from `old` to `new` static token ids does to a cache that holds the old ones.
-
-    Blocks serve whole units of what both begin with; breakpoints serve the old prefix whole or not at all; a cache by
-    tokens serves every token that both begin with.
-
-    Args:
-        old: ids that the cache holds.
-        new: ids that are asked for.
-        rule: the target's.
-        on_block: whether the old prefix, where the new one begins with it, ends where a content block of the new one
-            ends. Breakpoints serve it only then: what is marked is a whole block.
-    """
-    first = common_prefix(old, new)
-    if rule.kind == "tokens":
-        warm: int | None = first
-    elif rule.kind == "breakpoints":
-        warm = len(old) if first == len(old) and (on_block or len(new) == len(old)) else 0
-    elif rule.kind == "blocks" and rule.unit is not None:
-        warm = first - first % rule.unit
-    else:
-        warm = None
-    if warm is not None and warm < (rule.minimum or 0):
-        warm = 0
-    return Impact(first=first, warm=warm, rewritten=None if warm is None else len(new) - warm)
+    still_cached: int | None
+    recomputed: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a change costs, in prices of one uncached input token; None where the target's prices are unknown.
+    """The cost of a change in input-token prices (1 is the price of one uncached token); None where it is unknown.
 
-    `once`: what the first request pays more than later ones, because the cache is cold. `per_million`: what a million
-    later requests pay for the prefix more than before; negative where they pay less.
+    Attributes:
+        one_time: extra cost of the first request after the change, which has to write the cache again.
+        per_million: extra cost of a million later requests; negative where they become cheaper.
     """
 
-    once: float | None
+    one_time: float | None
     per_million: float | None
 
 
-def cost(warm: int | None, old_tokens: int, new_tokens: int, rule: CacheRule) -> Cost:
-    """The cost of a change from `old_tokens` to `new_tokens` static tokens, of which `warm` stay warm.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRule:
+    """How a target reuses the computation of a prefix.
 
-    Of no use is what the rule never serves: tokens past the last full unit, a prefix below the minimum.
+    Attributes:
+        kind: `blocks` reuses whole units of a common prefix, `breakpoints` a marked prefix as a whole, `tokens` every
+            common token.
+        unit: tokens in one cache unit; None where it is unknown, or the rule has none.
+        minimum: fewer tokens than this are never cached; 0 where there is no minimum, None where it is unknown.
+        read: price of a token read from the cache, in prices of an uncached token.
+        write: price of a token written to the cache, in prices of an uncached token.
+        marker: the marker that a request must carry for its prefix to be cached.
+        warm_up_requests: requests with different continuations until a further one is served from the cache.
+        evidence: reasons to believe these numbers.
     """
-    before, after = (reusable(tokens, rule) for tokens in (old_tokens, new_tokens))
-    if rule.read is None or before is None or after is None:
-        return Cost(once=None, per_million=None)
-    cold = None if warm is None else max(0, after - warm)
-    once = None if cold is None or rule.write is None else cold * (rule.write - rule.read)
-    running = [served * rule.read + (tokens - served) for tokens, served in ((old_tokens, before), (new_tokens, after))]
-    return Cost(once=once, per_million=(running[1] - running[0]) * MILLION)
 
+    kind: CacheKind = "unknown"
+    unit: int | None = None
+    minimum: int | None = None
+    read: float | None = None
+    write: float | None = None
+    marker: MarkerName | None = None
+    warm_up_requests: int = 1
+    evidence: tuple[Evidence, ...] = ()
 
-def reusable(tokens: int, rule: CacheRule) -> int | None:
-    """How many of a prefix's static tokens later requests read from a warm cache; None where the rule is unknown."""
-    if tokens < (rule.minimum or 0):
-        return 0
-    if rule.kind == "blocks" and rule.unit is not None:
-        return tokens - tokens % rule.unit
-    return tokens if rule.kind in ("tokens", "breakpoints") else None
+    def reusable(self, tokens: int) -> int | None:
+        """Returns how many of a prefix's static tokens a warm cache serves; None where the rule is unknown.
+
+        kind         unit  minimum  tokens  result
+        blocks        128        0     300     256
+        blocks        128     1024     300       0
+        breakpoints          1024     1300    1300
+        """
+        if tokens < (self.minimum or 0):
+            return 0
+        if self.kind == "blocks" and self.unit is not None:
+            return tokens - tokens % self.unit
+        return tokens if self.kind in ("tokens", "breakpoints") else None
+
+    def impact(self, old: Sequence[int], new: Sequence[int], *, on_block: bool = True) -> ChangeImpact:
+        """Returns what a cache that holds `old` serves of `new`.
+
+        Args:
+            old: static token ids in the cache.
+            new: static token ids of the new version.
+            on_block: whether the old prefix ends where a content block of the new request ends. Only then do
+                breakpoints serve an old prefix that the new one extends, since a marker ends a whole block.
+        """
+        first = common_prefix(old, new)
+        still_cached = self._still_cached(len(old), len(new), first, on_block=on_block)
+        if still_cached is not None and still_cached < (self.minimum or 0):
+            still_cached = 0
+        recomputed = None if still_cached is None else len(new) - still_cached
+        return ChangeImpact(first=first, still_cached=still_cached, recomputed=recomputed)
+
+    def _still_cached(self, old: int, new: int, common: int, *, on_block: bool) -> int | None:
+        """Returns the tokens served of `new` tokens, before the minimum is applied; `common` lead both versions."""
+        if self.kind == "tokens":
+            return common
+        if self.kind == "breakpoints":
+            return old if common == old and (on_block or new == old) else 0
+        if self.kind == "blocks" and self.unit is not None:
+            return common - common % self.unit
+        return None
+
+    def cost(self, still_cached: int | None, old_tokens: int, new_tokens: int) -> Cost:
+        """Returns the cost of a change from `old_tokens` to `new_tokens` static tokens.
+
+        Args:
+            still_cached: how many of them the old cache entry still serves; None where that is unknown.
+            old_tokens: static tokens before the change.
+            new_tokens: static tokens after the change.
+        """
+        before, after = self.reusable(old_tokens), self.reusable(new_tokens)
+        if self.read is None or before is None or after is None:
+            return Cost(one_time=None, per_million=None)
+        uncached = None if still_cached is None else max(0, after - still_cached)
+        one_time = None if uncached is None or self.write is None else uncached * (self.write - self.read)
+        old_price, new_price = (
+            served * self.read + (tokens - served) for tokens, served in ((old_tokens, before), (new_tokens, after))
+        )
+        return Cost(one_time=one_time, per_million=(new_price - old_price) * MILLION)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.parsing.document import Document
 
-Axis = str | int | bool
+AxisValue = str | int | bool
 Role = Literal["user", "assistant"]
 SpecialTokens = Literal["refuse", "allow"]
 PaddingMode = Literal["auto", "always", "off"]
@@ -70,7 +70,7 @@ class Manifest:
     examples: tuple[ExampleSource, ...]
     variables: Mapping[str, Any]
     data: Mapping[str, str]
-    matrix: Mapping[str, tuple[Axis, ...]]
+    matrix: Mapping[str, tuple[AxisValue, ...]]
     padding: Padding
     special_tokens: SpecialTokens
     budget: int | None
@@ -93,7 +93,7 @@ class Variant:
 
     name: str
     manifest: Manifest
-    axes: Mapping[str, Axis]
+    axes: Mapping[str, AxisValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Settings:
     """The project's settings: its folders, the targets of manifests that name none, and the tables of its own.
 
     `document` is the file they stand in, below the keys `under`.
@@ -155,16 +155,16 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Static:
+class StaticTokens:
     """Token ids that all requests made from one prefix share, whatever follows.
 
-    `stem` is the text that they all begin with; `soft` is how many tokens at its end may change with what follows, and
+    `framed_prefix` is the text that they all begin with; `unstable` is how many tokens at its end may change with what follows, and
     are not among `ids`.
     """
 
-    stem: str
+    framed_prefix: str
     ids: Sequence[int]
-    soft: int
+    unstable: int
 
     @property
     def tokens(self) -> int:
@@ -173,7 +173,7 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PaddingPlan:
     """How many static tokens an artifact is to have, and why. `goal` is None where nothing is padded."""
 
     action: str
@@ -182,7 +182,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LockEntry:
     """What the lock remembers of one artifact. Fingerprints are of the exact bytes, and of the static token ids.
 
     An estimate has no token ids: they are those of another vocabulary.
@@ -198,7 +198,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ArtifactRecord:
     """What became of one prefix for one target: its lock entry, plan, and every file that was looked for.
 
     `margin` is the share by which an estimate may be off.
@@ -206,9 +206,9 @@ class Outcome:
 
     prefix: str
     target: str
-    entry: Entry
+    entry: LockEntry
     margin: float
-    plan: Plan
+    plan: PaddingPlan
     lookups: tuple[Lookup, ...]
 
     @property
@@ -217,9 +217,9 @@ class Outcome:
         return self.prefix, self.target
 
     @classmethod
-    def of(cls, other: Outcome) -> Outcome:
+    def of(cls, other: ArtifactRecord) -> ArtifactRecord:
         """The same, without what an artifact has besides."""
-        return Outcome(
+        return ArtifactRecord(
             prefix=other.prefix,
             target=other.target,
             entry=other.entry,
@@ -230,10 +230,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact(Outcome):
+class Artifact(ArtifactRecord):
     """The frozen output of one prefix for one target.
 
-    `stem` is the text in front of the user's words; `soft` tokens after the static ones may change with what follows;
+    `framed_prefix` is the text in front of the user's words; `unstable` tokens after the static ones may change with what follows;
     `literal` is the count with control tokens in the text read as characters, where there are any; `segments` are the
     fingerprints of the parts. `variant` and `tools` are what it was made from, to ask again where its text came from.
     """
@@ -241,8 +241,8 @@ class Artifact(Outcome):
     text: bytes
     request: bytes
     padding_text: str
-    stem: str
-    soft: int
+    framed_prefix: str
+    unstable: int
     literal: int | None
     segments: Mapping[str, str]
     variant: Variant
@@ -267,7 +267,7 @@ class Lock:
     """The lockfile: the identity of each target, and the entry of each artifact by prefix and target."""
 
     targets: Mapping[str, TargetIdentity]
-    entries: Mapping[tuple[str, str], Entry]
+    entries: Mapping[tuple[str, str], LockEntry]
 
 
 DriftKind = Literal["added", "removed", "changed", "edited", "missing", "orphan", "tokenizer", "profile"]

@@ -1,4 +1,4 @@
-"""The outside world as the story needs it: ports that edges fit by their shape, handed in as arguments."""
+"""The outside world as the story needs it: ports that adapters fit by their shape, handed in as arguments."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from cacheunit_build.domain.build_record import Record
+    from cacheunit_build.domain.build_record import BuildRecord
     from cacheunit_build.domain.models import Conversation
-    from cacheunit_build.domain.target import RequestFormat, TokenizerSpec
+    from cacheunit_build.domain.target import FormatName, TokenizerSpec
     from cacheunit_build.domain.usage import Usage
 
-LOCK = "cacheunit.lock"
+LOCK_FILE = "cacheunit.lock"
 """The lockfile, relative to the project root."""
 
-Key = tuple[str, str]
+ArtifactKey = tuple[str, str]
 """Prefix and target, which name an artifact."""
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Told how many manifests are done, and of how many."""
 
 
-class Sources(Protocol):
+class SourceFiles(Protocol):
     """A project's files to be read; paths are relative to its root, with forward slashes."""
 
     def read(self, path: str) -> bytes | None:
@@ -43,7 +43,7 @@ class Sources(Protocol):
         """Every file below a folder, by code point."""
 
 
-class Files(Sources, Protocol):
+class ProjectFiles(SourceFiles, Protocol):
     """A project's files, to be read and written."""
 
     def known_fingerprint(self, path: str) -> str | None:
@@ -95,7 +95,7 @@ class Tokenizer(Protocol):
         """The bytes of each token of a text; joined, they are the text."""
 
 
-class Tokenizers(Protocol):
+class TokenizerLoader(Protocol):
     """Where vocabularies come from."""
 
     def load(self, spec: TokenizerSpec) -> Tokenizer:
@@ -105,14 +105,14 @@ class Tokenizers(Protocol):
         """Keeps what was loaded in a form that loads faster the next time, if it can."""
 
 
-class Scanner(Protocol):
+class SecretScanner(Protocol):
     """What finds secrets."""
 
     def __call__(self, text: str) -> Sequence[tuple[int, int, str]]:
         """Start and end of each secret in a text, and what kind of secret it is."""
 
 
-class Encoder(Protocol):
+class EncoderLoader(Protocol):
     """How a model's own Python encoder is brought in."""
 
     def __call__(
@@ -121,38 +121,40 @@ class Encoder(Protocol):
         """What that function of that file makes of a conversation."""
 
 
-class Memory(Protocol):
+class RecordStore(Protocol):
     """What is remembered of the last whole build. It may be lost at any time, and then nothing is remembered."""
 
     def begin(self) -> None:
         """A build begins to read: what changes from now on may differ from what it sees."""
 
-    def recall(self) -> Record | None:
+    def recall(self) -> BuildRecord | None:
         """The last record, if the software and the vocabularies are still those that made it."""
 
-    def before(self) -> Record | None:
+    def before(self) -> BuildRecord | None:
         """The last record, whatever made it: what the lock was made from."""
 
-    def keep(self, record: Record, vocabularies: Collection[str], seen: Mapping[str, tuple[str, list[int]]]) -> None:
+    def keep(
+        self, record: BuildRecord, vocabularies: Collection[str], seen: Mapping[str, tuple[str, list[int]]]
+    ) -> None:
         """Remembers `record`, made with vocabularies from these files, and what was seen of the project's files."""
 
 
-class BoundsError(CacheunitError):
+class LimitReachedError(CacheunitError):
     """No more may be sent to an endpoint."""
 
 
-class RefusedError(CacheunitError):
+class RequestRefusedError(CacheunitError):
     """An endpoint works, and does not take this request."""
 
 
-class Server(Protocol):
+class Endpoint(Protocol):
     """A live endpoint, asked within its bounds."""
 
     @property
     def sent(self) -> int:
         """The requests that were sent, those that were tried again too."""
 
-    def ask(self, form: RequestFormat, body: Mapping[str, Any]) -> Usage:
+    def ask(self, form: FormatName, body: Mapping[str, Any]) -> Usage:
         """Sends one request that asks for as little output as may be; gives what it says of the cache."""
 
     def models(self) -> Sequence[str]:
@@ -178,39 +180,39 @@ class History(Protocol):
         """The bytes of a file when the present lock was committed, None inside where absent; None if unknown."""
 
 
-class Inputs(Protocol):
+class CompileInputs(Protocol):
     """What is needed to compile a project in memory."""
 
     @property
-    def files(self) -> Sources:
+    def files(self) -> SourceFiles:
         """Its files."""
 
     @property
-    def tokenizers(self) -> Tokenizers:
+    def tokenizers(self) -> TokenizerLoader:
         """Its vocabularies."""
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> EncoderLoader:
         """How its encoders are brought in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class OldVersion:
     """A project as it was: nothing is written there, and nothing remembered."""
 
-    files: Sources
-    tokenizers: Tokenizers
-    encoder: Encoder
+    files: SourceFiles
+    tokenizers: TokenizerLoader
+    encoder: EncoderLoader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edges:
+class Adapters:
     """The outside world of one run."""
 
-    files: Files
-    tokenizers: Tokenizers
-    encoder: Encoder
-    memory: Memory
+    files: ProjectFiles
+    tokenizers: TokenizerLoader
+    encoder: EncoderLoader
+    memory: RecordStore
     history: History
 
 
@@ -228,7 +230,7 @@ class Selection:
         """Whether a variant of that name is meant."""
         return not self.names or prefix in self.names or prefix.partition("@")[0] in self.names
 
-    def takes_key(self, key: Key) -> bool:
+    def includes_key(self, key: ArtifactKey) -> bool:
         """Whether that artifact is meant."""
         prefix, target = key
         return self.takes(prefix) and self.target in (None, target)

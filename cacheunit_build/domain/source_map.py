@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLine:
     """A line of a file: the path relative to the project root, the line from 1."""
 
     path: str
     line: int
 
 
-Chain = tuple[Place, ...]
+SourceChain = tuple[SourceLine, ...]
 """The place that spells a character, then those that bring it in: the expression that prints it, the include, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class MappedSpan:
     """`length` characters from one place. Where `advancing`, each line end in them goes one line on in the source."""
 
     length: int
-    chain: Chain
+    chain: SourceChain
     advancing: bool = False
 
 
@@ -40,12 +40,12 @@ class SourceMap:
         pieces: runs of characters in order; together as long as the text.
     """
 
-    def __init__(self, text: str, pieces: Iterable[Piece]) -> None:
+    def __init__(self, text: str, pieces: Iterable[MappedSpan]) -> None:
         self.text = text
         self.pieces = tuple(piece for piece in pieces if piece.length)
         self._starts = list(accumulate((piece.length for piece in self.pieces), initial=0))
 
-    def at(self, offset: int) -> Chain:
+    def at(self, offset: int) -> SourceChain:
         """The chain of the character at `offset`; that of the last one behind the end; none for an empty text."""
         if not self.pieces:
             return ()
@@ -55,9 +55,9 @@ class SourceMap:
             return piece.chain
         end = min(offset, start + piece.length - 1)
         first, *others = piece.chain
-        return (Place(path=first.path, line=first.line + self.text.count("\n", start, end)), *others)
+        return (SourceLine(path=first.path, line=first.line + self.text.count("\n", start, end)), *others)
 
-    def spans(self, start: int = 0, end: int | None = None) -> Iterable[tuple[int, int, Piece]]:
+    def spans(self, start: int = 0, end: int | None = None) -> Iterable[tuple[int, int, MappedSpan]]:
         """Start, end and piece of each run, in order; of those only that have characters from `start` to `end`."""
         last = len(self.text) if end is None else end
         for index in range(max(bisect_right(self._starts, start) - 1, 0), len(self.pieces)):
@@ -67,7 +67,7 @@ class SourceMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origins:
+class SourceMaps:
     """The source maps of a rendered variant: of its system text, and of each worked turn."""
 
     system: SourceMap

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RequestFormat = Literal["openai-chat", "openai-responses", "anthropic-messages", "text"]
-CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
-Marker = Literal["cache_control", "prompt_cache_breakpoint"]
-Grade = Literal["documented", "measured", "inferred"]
+    from cacheunit_build.domain.cache_rule import CacheRule
+
+FormatName = Literal["openai-chat", "openai-responses", "anthropic-messages", "text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,34 +59,6 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Why a number of a target is believed: documented, measured or inferred; when it was checked; where."""
-
-    claim: str
-    grade: Grade
-    checked: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRule:
-    """How a target reuses a prefix. `unit` and `minimum` are tokens; None is unknown, a `minimum` of 0 is none.
-
-    `read` and `write` are prices in units of an uncached input token. `marker` is what a request must carry. `primes`
-    is how many requests with different continuations it takes until a further one is served.
-    """
-
-    kind: CacheKind = "unknown"
-    unit: int | None = None
-    minimum: int | None = None
-    read: float | None = None
-    write: float | None = None
-    marker: Marker | None = None
-    primes: int = 1
-    evidence: tuple[Evidence, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """What a million uncached input tokens cost, in a currency."""
 
@@ -102,7 +73,7 @@ class Target:
     name: str
     description: str
     models: tuple[str, ...]
-    request: RequestFormat
+    request: FormatName
     tokenizer: TokenizerSpec | None
     frame: Frame
     cache: CacheRule

@@ -1,6 +1,6 @@
 """What a response says of the cache, in whichever form its provider has. Standard library only.
 
-Sources: the API references of OpenAI (chat and responses), Anthropic, DeepSeek, Gemini and Bedrock, the servers of
+SourceFiles: the API references of OpenAI (chat and responses), Anthropic, DeepSeek, Gemini and Bedrock, the servers of
 llama.cpp and vLLM; looked up 2026-11-29.
 """
 

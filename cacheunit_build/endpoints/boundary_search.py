@@ -1,6 +1,6 @@
 """How much of a prefix an endpoint serves: lengths are tried where they tell most, and a rule is fitted to the hits.
 
-Against one long prefix that the cache holds, every shorter one that parts inside of it is a measurement. Servers that
+Baseline one long prefix that the cache holds, every shorter one that parts inside of it is a measurement. Servers that
 know whole requests only are asked again with other words, or with a prefix of its own for each length.
 """
 
@@ -40,7 +40,7 @@ class Survey:
         self.reach = reach
         self.exact = False
         self.sightings: dict[int, Sighting] = {}
-        self._asks = reach.primes
+        self._asks = reach.warm_up_requests
         self._family = _OWN_FAMILIES
 
     def fitted(self) -> Grid | str:
@@ -52,7 +52,7 @@ class Survey:
         """Tries lengths until the rule is known; once more from the beginning if the numbers contradict one another.
 
         Raises:
-            BoundsError: the bounds are reached; what was sighted until then stays.
+            LimitReachedError: the bounds are reached; what was sighted until then stays.
             UnknownRuleError: no rule gives these numbers.
         """
         for attempt in range(_TRIES):
@@ -70,7 +70,7 @@ class Survey:
         """A new nonce, and the long prefix sent again."""
         self._family += 1
         prefix = replace(self.reach.prefix, family=self._family)
-        for _ in range(self.reach.primes + 1):
+        for _ in range(self.reach.warm_up_requests + 1):
             self.trial.send(self.trial.parted(prefix))
             self.trial.server.wait(self.reach.delay)
         self.reach = replace(self.reach, prefix=prefix)
@@ -93,8 +93,8 @@ class Survey:
         """The long prefix, parted inside; and how many requests a length takes. None where that is never served."""
         length = self.reach.prefix.length
         hits = []
-        spare = 1 if self.reach.primes == 1 else 2  # else one that was emptied now would seem to serve none
-        for attempt in range(self.reach.primes + spare):
+        spare = 1 if self.reach.warm_up_requests == 1 else 2  # else one that was emptied now would seem to serve none
+        for attempt in range(self.reach.warm_up_requests + spare):
             sighting = self._ask(length, wait=attempt > 0)
             hits.append(sighting.hit)
             if sighting.hit > self.reach.cold:
@@ -233,7 +233,7 @@ class Survey:
         self._family += 1
         prefix = replace(self.reach.prefix, family=self._family, length=length)
         cold = self.trial.send(self.trial.parted(prefix)).hit or 0
-        for _ in range(self.reach.primes + 1):
+        for _ in range(self.reach.warm_up_requests + 1):
             self.trial.server.wait(self.reach.delay)
             usage = self.trial.send(self.trial.parted(prefix))
             if (usage.hit or 0) > cold:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.domain.protocols import BoundsError
+from cacheunit_build.domain.protocols import LimitReachedError
 from cacheunit_build.endpoints.boundary_search import Survey
 from cacheunit_build.endpoints.metrics import Gauges, read_gauges
 from cacheunit_build.endpoints.probe_session import Subject, Trial, UnknownRuleError
 from cacheunit_build.endpoints.rule_fit import Grid
-from cacheunit_build.endpoints.warmup import find_reach
+from cacheunit_build.endpoints.warmup import find_warmup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.domain.protocols import Server
-    from cacheunit_build.domain.target import CacheKind, Marker
+    from cacheunit_build.domain.cache_rule import CacheKind, MarkerName
+    from cacheunit_build.domain.protocols import Endpoint
     from cacheunit_build.endpoints.boundary_search import Sighting
     from cacheunit_build.endpoints.warmup import Reach
 
@@ -42,11 +42,11 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class ProbeResult:
     """The rule of an endpoint; None is not known, and `reason` says why, also of what is missing from a rule.
 
     `offset`: tokens that the server counts in front of all and does not report, modulo the unit. `ahead`: tokens of the
-    shortest prefix that was sent. `marker`: what a request must carry. `primes`: requests with different continuations
+    shortest prefix that was sent. `marker`: what a request must carry. `warm_up_requests`: requests with different continuations
     until a further one is served. `delay`: seconds after which a write was readable, at the latest.
     """
 
@@ -54,11 +54,11 @@ class Probed:
     unit: int | None
     minimum: int | None
     offset: int | None
-    primes: int | None
+    warm_up_requests: int | None
     delay: float | None
     last_token: LastToken | None
     verbatim: Repeat | None
-    marker: Marker | None
+    marker: MarkerName | None
     ahead: int | None
     requests: int
     tokens_sent: int
@@ -67,7 +67,7 @@ class Probed:
     reason: str | None
 
 
-def probe(server: Server, subject: Subject) -> Probed:
+def probe(server: Endpoint, subject: Subject) -> ProbeResult:
     """Measures the cache rule of an endpoint.
 
     Raises:
@@ -81,11 +81,11 @@ def probe(server: Server, subject: Subject) -> Probed:
     reason: str | None = None
     try:
         trial.calibrate()
-        reach = find_reach(trial)
+        reach = find_warmup(trial)
         survey = Survey(trial, reach)
         survey.run()
         repeated = _repeated(survey)
-    except BoundsError as bounds:
+    except LimitReachedError as bounds:
         reason = f"stopped: {bounds.faults[0].message}"
     except UnknownRuleError as error:
         reason = error.faults[0].message
@@ -109,19 +109,19 @@ def _probed(  # noqa: PLR0913, PLR0917 - what is known at the end
     reason: str | None,
     notes: Sequence[str],
     repeated: Repeated,
-) -> Probed:
+) -> ProbeResult:
     rule = survey.fitted() if survey is not None else "nothing was measured"
     grid = rule if isinstance(rule, Grid) else None
     kind: CacheKind = "unknown"
     if grid is not None and survey is not None:
         kind = "breakpoints" if survey.exact else "tokens" if grid.unit == 1 else "blocks"
     sightings = sorted(survey.sightings.values(), key=lambda sighting: sighting.length) if survey is not None else []
-    return Probed(
+    return ProbeResult(
         kind=kind,
         unit=grid.unit if grid is not None and kind == "blocks" else None,
         minimum=None if grid is None else grid.minimum,
         offset=None if grid is None else grid.offset,
-        primes=None if reach is None else reach.primes,
+        warm_up_requests=None if reach is None else reach.warm_up_requests,
         delay=None if reach is None else reach.delay,
         last_token=repeated.last_token,
         verbatim=repeated.verbatim,
@@ -168,7 +168,7 @@ def _twice(survey: Survey, length: int, *, inside: bool) -> tuple[int, int]:
     trial, reach = survey.trial, survey.reach
     specimen = trial.parted(replace(reach.prefix, length=length, inside=inside))
     total, hit = trial.send(specimen).prompt or 0, 0
-    for _ in range(reach.primes + 1):
+    for _ in range(reach.warm_up_requests + 1):
         trial.server.wait(reach.delay)
         hit = trial.send(specimen).hit or 0
         if hit > reach.cold:

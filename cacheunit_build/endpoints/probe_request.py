@@ -15,7 +15,8 @@ from cacheunit_build.endpoints.verify import request_body
 from cacheunit_build.request_formats.fragments import freeze_fragment
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.target import Marker, RequestFormat
+    from cacheunit_build.domain.cache_rule import MarkerName
+    from cacheunit_build.domain.target import FormatName
 
 FILLERS = (" the", " a", " of", " x", "\nno")
 """Texts of which a repeat is one token more, in one vocabulary or another: which, the server's own counts say."""
@@ -44,10 +45,10 @@ class Specimen:
     length: int
     part: int
     inside: bool
-    marker: Marker | None = None
+    marker: MarkerName | None = None
 
 
-def specimen_body(specimen: Specimen, form: RequestFormat, model: str, nonce: str, filler: str) -> dict[str, Any]:
+def specimen_body(specimen: Specimen, form: FormatName, model: str, nonce: str, filler: str) -> dict[str, Any]:
     """The request, in the form in which artifacts are sent."""
     digits = fingerprint(f"{nonce}/{specimen.family}".encode()).removeprefix(PREFIX)[:_NONCE_WORDS]
     words = "".join(_NONCE[int(digit, 16)] for digit in digits)

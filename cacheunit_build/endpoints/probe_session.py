@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.domain.protocols import BoundsError
+from cacheunit_build.domain.protocols import LimitReachedError
 from cacheunit_build.endpoints.probe_request import FILLERS, Specimen, specimen_body
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.protocols import Server
-    from cacheunit_build.domain.target import RequestFormat
+    from cacheunit_build.domain.protocols import Endpoint
+    from cacheunit_build.domain.target import FormatName
     from cacheunit_build.domain.usage import Usage
 
 _FIRST_GUESS = 64
@@ -33,7 +33,7 @@ class Subject:
     """What is probed, and how far: the most tokens in all, and the seconds to wait where a hit may come late."""
 
     model: str
-    form: RequestFormat
+    form: FormatName
     nonce: str
     tokens: int
     wait: float
@@ -42,7 +42,7 @@ class Subject:
 class Trial:
     """One endpoint, and what was sent to it."""
 
-    def __init__(self, server: Server, subject: Subject) -> None:
+    def __init__(self, server: Endpoint, subject: Subject) -> None:
         self.server = server
         self.subject = subject
         self.tokens = 0
@@ -58,12 +58,12 @@ class Trial:
         """Sends one request.
 
         Raises:
-            BoundsError: it would go over the bounds.
+            LimitReachedError: it would go over the bounds.
         """
         subject = self.subject
         if self.tokens + self.base + specimen.length > subject.tokens:
             message = f"more than {subject.tokens:,} tokens are needed"
-            raise BoundsError(Fault(message=message, hint="--max-tokens allows more"))
+            raise LimitReachedError(Fault(message=message, hint="--max-tokens allows more"))
         body = specimen_body(specimen, subject.form, subject.model, subject.nonce, self._filler)
         before = self.server.sent
         try:

@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.builder.build import old_lock
-from cacheunit_build.compiler.project import compile_without_faults
-from cacheunit_build.domain.cache_rule import reusable
+from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.models import Artifact, Lock
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.protocols import LOCK_FILE
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.lockfile.format import drift_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.compiler.artifact import ReadyTarget
-    from cacheunit_build.domain.protocols import Edges, Selection, Server
-    from cacheunit_build.domain.target import RequestFormat
+    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.domain.protocols import Adapters, Endpoint, Selection
+    from cacheunit_build.domain.target import FormatName
     from cacheunit_build.domain.usage import Usage
 
-CONTINUATIONS = (
+USER_MESSAGES = (
     "Please say in one word what this is about.",
     "42 is the answer; what was the question?",
     "\nAnd once more, on a new line: is all well?",
@@ -37,7 +36,7 @@ Result = Literal["primed", "as predicted", "differs", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class VerifyResult:
     """One request: the tokens that were predicted to come from the cache, and those that the server reports.
 
     The first one of an artifact fills the cache: nothing is predicted of it, and it is `primed`. `cause` is the likely
@@ -62,18 +61,18 @@ class Patience:
 
 
 def verify(  # noqa: PLR0913 - what a proof needs
-    edges: Edges,
-    server: Server,
+    adapters: Adapters,
+    server: Endpoint,
     selection: Selection,
     patience: Patience,
     *,
     model: str | None = None,
-    told: Callable[[Verified], None] | None = None,
-) -> tuple[Verified, ...]:
+    told: Callable[[VerifyResult], None] | None = None,
+) -> tuple[VerifyResult, ...]:
     """Sends every locked artifact with different continuations until the hits are as predicted.
 
     Args:
-        edges: the outside world.
+        adapters: the outside world.
         server: the endpoint.
         selection: which artifacts.
         patience: how often to ask.
@@ -83,12 +82,12 @@ def verify(  # noqa: PLR0913 - what a proof needs
     Raises:
         CacheunitError: the sources, the lock and `build/` do not agree, or the endpoint is of no use.
     """
-    artifacts, targets = _locked(edges, selection)
+    artifacts, targets = _locked(adapters, selection)
     named = sorted({artifact.target for artifact in artifacts})
     if len(named) > 1:
         raise fail(f"one endpoint serves one of the targets {', '.join(named)}", hint="--target picks one")
     served = model or next(iter(server.models()), None)
-    results: list[Verified] = []
+    results: list[VerifyResult] = []
     for artifact in artifacts:
         ready = targets[artifact.target]
         name = served or next(iter(ready.target.models), None)
@@ -101,19 +100,19 @@ def verify(  # noqa: PLR0913 - what a proof needs
     return tuple(results)
 
 
-def _locked(edges: Edges, selection: Selection) -> tuple[list[Artifact], dict[str, ReadyTarget]]:
+def _locked(adapters: Adapters, selection: Selection) -> tuple[list[Artifact], dict[str, LoadedTarget]]:
     """The artifacts, if sources, lock and `build/` say the same of each."""
-    if edges.files.read(LOCK) is None:
-        raise fail(f"there is no {LOCK}: what is sent is what was locked", hint='run "cacheunit build"')
-    files, lock = edges.files, old_lock(edges.files)
-    compiled = compile_without_faults(edges, selection)
+    if adapters.files.read(LOCK_FILE) is None:
+        raise fail(f"there is no {LOCK_FILE}: what is sent is what was locked", hint='run "cacheunit build"')
+    files, lock = adapters.files, old_lock(adapters.files)
+    compiled = compile_or_fail(adapters, selection)
     artifacts = [item for item in compiled.artifacts if isinstance(item, Artifact)]
     folder = compiled.config.build
     frozen = files.exists(folder)
     for artifact in artifacts:
         named = f"{artifact.prefix} for {artifact.target}"
         if lock.entries.get(artifact.key) != artifact.entry:
-            raise fail(f"{named} is not as locked", path=LOCK, hint='run "cacheunit build", or undo the change')
+            raise fail(f"{named} is not as locked", path=LOCK_FILE, hint='run "cacheunit build", or undo the change')
         own = Lock(targets={}, entries={artifact.key: artifact.entry})
         drift = next(drift_on_disk(own, folder, files.fingerprint, ()), None) if frozen else None
         if drift is not None:
@@ -126,17 +125,17 @@ def _locked(edges: Edges, selection: Selection) -> tuple[list[Artifact], dict[st
 class _Trial:
     """One artifact at one endpoint."""
 
-    def __init__(self, artifact: Artifact, ready: ReadyTarget, server: Server, model: str) -> None:
+    def __init__(self, artifact: Artifact, ready: LoadedTarget, server: Endpoint, model: str) -> None:
         self._artifact = artifact
         self._ready = ready
         self._server = server
         self._model = model
-        self._predicted = reusable(artifact.entry.tokens, ready.target.cache)
+        self._predicted = ready.target.cache.reusable(artifact.entry.tokens)
 
-    def results(self, patience: Patience) -> Iterator[Verified]:
+    def results(self, patience: Patience) -> Iterator[VerifyResult]:
         """The first request fills the cache; further ones are sent until one is as predicted, or patience ends."""
         yield self._verified(0, self._ask(0), None, "primed", None)
-        least = max(1, self._ready.target.cache.primes)
+        least = max(1, self._ready.target.cache.warm_up_requests)
         for attempt in range(1, max(patience.attempts, least) + 1):
             self._server.wait(patience.wait)
             usage = self._ask(attempt)
@@ -149,8 +148,8 @@ class _Trial:
 
     def _verified(
         self, index: int, usage: Usage, predicted: int | None, verdict: Result, cause: str | None
-    ) -> Verified:
-        return Verified(
+    ) -> VerifyResult:
+        return VerifyResult(
             prefix=self._artifact.prefix,
             target=self._artifact.target,
             continuation=index,
@@ -164,7 +163,7 @@ class _Trial:
         return self._server.ask(self._ready.target.request, self._body(index))
 
     def _body(self, index: int) -> dict[str, Any]:
-        words = CONTINUATIONS[index % len(CONTINUATIONS)]
+        words = USER_MESSAGES[index % len(USER_MESSAGES)]
         return {**request_body(self._artifact.request, self._ready.target.request, words), "model": self._model}
 
     def _judged(self, usage: Usage) -> tuple[Result, str | None]:
@@ -172,9 +171,9 @@ class _Trial:
             return "unknown", "the server does not report cached tokens (vLLM: --enable-prompt-tokens-details)"
         if self._predicted is None:
             return "unknown", "the target's cache rule is unknown, and so nothing is predicted"
-        soft = self._artifact.soft if self._ready.target.cache.kind == "tokens" else 0
+        unstable = self._artifact.unstable if self._ready.target.cache.kind == "tokens" else 0
         margin = self._artifact.margin * self._predicted
-        as_predicted = self._predicted - margin <= usage.hit <= self._predicted + soft + margin
+        as_predicted = self._predicted - margin <= usage.hit <= self._predicted + unstable + margin
         return ("as predicted" if as_predicted else "differs"), None
 
     def _cause(self, usage: Usage) -> str:
@@ -188,7 +187,7 @@ class _Trial:
             return "nothing is cached: the endpoint's minimum may be higher than the target's"
         if rule.kind == "blocks" and rule.unit and hit % rule.unit:
             return f"hits that are no multiple of {rule.unit}: the endpoint has another unit"
-        if rule.kind == "blocks" and rule.unit and predicted - hit == rule.unit and self._artifact.soft:
+        if rule.kind == "blocks" and rule.unit and predicted - hit == rule.unit and self._artifact.unstable:
             return "the last token merges with what follows, which costs one unit: end the frame on a control token"
         if 0 < hit < predicted and rule.kind == "blocks" and rule.unit:
             return f"{(predicted - hit) // rule.unit:,} units fewer: a larger unit, another chat template, or evicted"
@@ -197,11 +196,11 @@ class _Trial:
         return "the chat template differs, or the endpoint counts tokens of its own"
 
     def _other_tokens(self) -> str | None:
-        """What the server's own tokens say, where it offers them: of the stem, and of a whole request."""
+        """What the server's own tokens say, where it offers them: of the framed_prefix, and of a whole request."""
         if self._artifact.margin:
             return None
-        ours = list(self._ready.tokenizer.encode(self._artifact.stem))
-        theirs = self._server.tokenize(self._model, self._artifact.stem)
+        ours = list(self._ready.tokenizer.encode(self._artifact.framed_prefix))
+        theirs = self._server.tokenize(self._model, self._artifact.framed_prefix)
         if theirs is not None and ours not in (list(theirs), list(theirs)[1:]):
             return f"the tokenizer differs: the server has {len(theirs):,} tokens where the target has {len(ours):,}"
         whole = self._server.tokenize_chat(self._body(0)) if self._ready.target.request == "openai-chat" else None
@@ -212,7 +211,7 @@ class _Trial:
         return f"the chat template is not the target's frame: from token {same:,} on, the server reads another text"
 
 
-def request_body(fragment: bytes, form: RequestFormat, words: str) -> dict[str, Any]:
+def request_body(fragment: bytes, form: FormatName, words: str) -> dict[str, Any]:
     """A request fragment with the user's words after it."""
     body: dict[str, Any] = json.loads(fragment)
     if form == "text":
@@ -221,6 +220,6 @@ def request_body(fragment: bytes, form: RequestFormat, words: str) -> dict[str, 
     return {**body, place: [*body.get(place, []), {"role": "user", "content": words}]}
 
 
-def agreed(results: Sequence[Verified]) -> bool:
+def agreed(results: Sequence[VerifyResult]) -> bool:
     """Whether nothing differs."""
     return all(result.verdict != "differs" for result in results)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.protocols import RefusedError
+from cacheunit_build.domain.protocols import RequestRefusedError
 from cacheunit_build.endpoints.probe_request import Specimen
 from cacheunit_build.endpoints.probe_session import unknown
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.target import Marker, RequestFormat
+    from cacheunit_build.domain.cache_rule import MarkerName
+    from cacheunit_build.domain.target import FormatName
     from cacheunit_build.endpoints.probe_session import Trial, UnknownRuleError
 
 SIZES = (1_600, 3_200, 6_400)
@@ -21,7 +22,7 @@ _FAMILY = 10
 _WAITS = (0, 1, 4)
 """Before each further request, in units of the wait that was asked for: at once, then twice more."""
 _LAST = SIZES[-1:]
-_PLANS: dict[RequestFormat, tuple[tuple[Marker | None, tuple[int, ...]], ...]] = {
+_PLANS: dict[FormatName, tuple[tuple[MarkerName | None, tuple[int, ...]], ...]] = {
     "openai-chat": ((None, SIZES), ("cache_control", _LAST), ("prompt_cache_breakpoint", _LAST)),
     "openai-responses": ((None, SIZES), ("prompt_cache_breakpoint", _LAST)),
     "anthropic-messages": (("cache_control", SIZES), (None, _LAST)),
@@ -33,7 +34,7 @@ _PLANS: dict[RequestFormat, tuple[tuple[Marker | None, tuple[int, ...]], ...]] =
 class Reach:
     """A prefix that is served to requests that go on differently.
 
-    `hit` of `total` tokens were served, `cold` of them before anything was sent. `primes`: requests until a further one
+    `hit` of `total` tokens were served, `cold` of them before anything was sent. `warm_up_requests`: requests until a further one
     is served. `delay`: seconds after which a write was readable at the latest. `written`: whether the endpoint reports
     what it writes.
     """
@@ -42,7 +43,7 @@ class Reach:
     hit: int
     total: int
     cold: int
-    primes: int
+    warm_up_requests: int
     delay: float
     written: bool
 
@@ -55,7 +56,7 @@ class _Climb:
         self.family = family
         self.stopped = False
 
-    def served(self, size: int, marker: Marker | None) -> Reach | None:
+    def served(self, size: int, marker: MarkerName | None) -> Reach | None:
         """The reach of prefixes of that size; None if none is served."""
         prefix = self._prefix(size, marker)
         wait = self.trial.subject.wait
@@ -66,7 +67,7 @@ class _Climb:
         tries, reach = found
         return reach if tries == 0 else self._timed(prefix, reach, sum(waits[: tries + 1]), tries)
 
-    def _prefix(self, size: int, marker: Marker | None) -> Specimen:
+    def _prefix(self, size: int, marker: MarkerName | None) -> Specimen:
         self.family += 1
         length = self.trial.length_for(size)
         return Specimen(family=self.family, length=length, part=0, inside=False, marker=marker)
@@ -83,7 +84,13 @@ class _Climb:
                 total = usage.prompt or 0
                 written = bool(first.written)
                 reach = Reach(
-                    prefix=prefix, hit=hit, total=total, cold=cold, primes=index + 1, delay=0.0, written=written
+                    prefix=prefix,
+                    hit=hit,
+                    total=total,
+                    cold=cold,
+                    warm_up_requests=index + 1,
+                    delay=0.0,
+                    written=written,
                 )
                 return index, reach
         return None
@@ -101,7 +108,7 @@ class _Climb:
         return hasty[1] if hasty[0] == asked else replace(hasty[1], delay=waited)
 
 
-def find_reach(trial: Trial) -> Reach:
+def find_warmup(trial: Trial) -> Reach:
     """The shortest prefix that is served, without a marker where none is needed.
 
     Raises:
@@ -129,11 +136,11 @@ def _first(trial: Trial, climb: _Climb) -> Reach | None:
     return None
 
 
-def _try(trial: Trial, climb: _Climb, size: int, marker: Marker | None) -> Reach | None:
+def _try(trial: Trial, climb: _Climb, size: int, marker: MarkerName | None) -> Reach | None:
     """The reach; None where nothing is served, or the endpoint does not take such requests."""
     try:
         return climb.served(size, marker)
-    except RefusedError as error:
+    except RequestRefusedError as error:
         if size == SIZES[0] and marker is None:
             raise
         what = f"requests of {size:,} tokens" if marker is None else f'requests with the marker "{marker}"'

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.lint.segment import Passage
+from cacheunit_build.lint.segment import Segment
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.manifest import expand
 from cacheunit_build.parsing.tools import NOT_SENT
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from cacheunit_build.domain.models import Artifact, Manifest, Rendered, Variant
-    from cacheunit_build.domain.protocols import Files, Selection
+    from cacheunit_build.domain.protocols import ProjectFiles, Selection
     from cacheunit_build.templating.renderer import Renderer
 
 
@@ -25,7 +25,7 @@ class Script:
 
     variant: Variant
     rendered: Rendered
-    passages: tuple[Passage, ...]
+    passages: tuple[Segment, ...]
     artifacts: tuple[Artifact, ...]
 
 
@@ -38,21 +38,21 @@ class Reading:
 
     manifest: Manifest
     scripts: tuple[Script, ...]
-    tools: tuple[Passage, ...]
+    tools: tuple[Segment, ...]
     tool_lines: Mapping[tuple[str, tuple[str | int, ...]], int]
     whole: bool
 
 
 def read_prefix(
-    manifest: Manifest, files: Files, renderer: Renderer, selection: Selection, artifacts: Sequence[Artifact]
+    manifest: Manifest, files: ProjectFiles, renderer: Renderer, selection: Selection, artifacts: Sequence[Artifact]
 ) -> Reading:
     """Reads a prefix again that has been compiled without a fault into `artifacts`."""
     lines: dict[tuple[str, tuple[str | int, ...]], int] = {}
-    tools: list[Passage] = []
+    tools: list[Segment] = []
     for file in dict.fromkeys(map(normal_path, manifest.tools)):
         document = parse_data(files.read(file) or b"", file, floats=True)
         for keys, text in _texts(document.value, ()):
-            tools.append(Passage(kind="tool", text=text, path=file, keys=keys))
+            tools.append(Segment(kind="tool", text=text, path=file, keys=keys))
             lines[file, keys] = document.line(keys) or 1
     variants = expand(manifest)
     meant = [variant for variant in variants if selection.takes(variant.name)]
@@ -73,11 +73,11 @@ def read_prefix(
     )
 
 
-def _passages(rendered: Rendered) -> Iterator[Passage]:
+def _passages(rendered: Rendered) -> Iterator[Segment]:
     if rendered.system:
-        yield Passage(kind="system", text=rendered.system)
+        yield Segment(kind="system", text=rendered.system)
     for index, turn in enumerate(rendered.turns):
-        yield Passage(kind="example", text=turn.text, keys=("examples", index))
+        yield Segment(kind="example", text=turn.text, keys=("examples", index))
 
 
 def _texts(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ANN401

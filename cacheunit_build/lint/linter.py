@@ -6,41 +6,41 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.project import compile_without_faults, manifest_names, origins_of
+from cacheunit_build.compiler.project import compile_or_fail, manifest_names, source_maps
 from cacheunit_build.domain.models import Artifact
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lint.inputs import read_prefix
 from cacheunit_build.lint.prefix_linter import Found, Inspection, Means, counting, found_at
 from cacheunit_build.lint.registry import Chosen
-from cacheunit_build.lint.results import SEVERITIES, Finding, Linted
+from cacheunit_build.lint.results import SEVERITIES, LintResult, Violation
 from cacheunit_build.lint.rules.layout import MOST, advise, prefixes_part
 from cacheunit_build.lint.rules.project import look_alikes, unreachable
 from cacheunit_build.lint.rules.sections import likely_pairs
-from cacheunit_build.lint.source_locator import Sources, Spot
+from cacheunit_build.lint.source_locator import Location, SourceTexts
 from cacheunit_build.lint.suppressions import ignores_in
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cacheunit_build.compiler.project import Compiled
-    from cacheunit_build.domain.protocols import Edges, Progress, Scanner
+    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.domain.protocols import Adapters, ProgressCallback, SecretScanner
     from cacheunit_build.lint.inputs import Reading, Script
-    from cacheunit_build.lint.segment import Passage
+    from cacheunit_build.lint.segment import Segment
 
 
 def lint(
-    edges: Edges,
+    adapters: Adapters,
     selection: Selection | None = None,
     chosen: Chosen | None = None,
     *,
-    scan: Scanner | None = None,
-    progress: Progress | None = None,
-) -> Linted:
+    scan: SecretScanner | None = None,
+    progress: ProgressCallback | None = None,
+) -> LintResult:
     """Lints what `selection` takes, everything if None.
 
     Args:
-        edges: the outside world.
+        adapters: the outside world.
         selection: which artifacts; what is about the whole project is looked for where it takes everything.
         chosen: which codes.
         scan: what finds secrets; without it, a note says that none were looked for.
@@ -50,33 +50,38 @@ def lint(
         CacheunitError: every fault in the sources: what cannot be compiled cannot be linted.
     """
     selection, chosen = selection or Selection(), chosen or Chosen()
-    compiled = compile_without_faults(edges, selection, progress)
-    linter = _Linter(edges, compiled, selection, chosen, scan if chosen.takes("CU204") else None)
+    compiled = compile_or_fail(adapters, selection, progress)
+    linter = _Linter(adapters, compiled, selection, chosen, scan if chosen.takes("CU204") else None)
     found = [item for item in linter.found() if chosen.takes(item.finding.code)]
     notes = () if scan or not chosen.takes("CU204") else ("secrets were not looked for",)
-    return Linted(findings=tuple(_merged(found, linter.families)), notes=notes)
+    return LintResult(findings=tuple(_merged(found, linter.families)), notes=notes)
 
 
 class _Linter:
     """Runs all rules over a project."""
 
     def __init__(
-        self, edges: Edges, compiled: Compiled, selection: Selection, chosen: Chosen, scan: Scanner | None
+        self,
+        adapters: Adapters,
+        compiled: CompiledProject,
+        selection: Selection,
+        chosen: Chosen,
+        scan: SecretScanner | None,
     ) -> None:
-        self._files = edges.files
+        self._files = adapters.files
         self._compiled = compiled
         self._everything = not selection
         self._wanted = Chosen(ignore=chosen.ignore)
-        sources = self._sources = Sources(edges.files.read)
+        sources = self._sources = SourceTexts(adapters.files.read)
         self._ignores = cache(lambda path: ignores_in(sources.text(path), path))
         readings = self._read(selection)
         self.families = {r.manifest.name: {s.variant.name for s in r.scripts} for r in readings if r.whole}
         variants = {script.variant.name: script.variant for reading in readings for script in reading.scripts}
-        self._origins = cache(lambda name: origins_of(edges.files, compiled.config, variants[name]))
+        self._origins = cache(lambda name: source_maps(adapters.files, compiled.config, variants[name]))
         means = Means(targets=compiled.targets, sources=sources, scan=scan, meant=self._is_meant, locate=self._locate)
         self._inspections = {reading.manifest.name: (reading, Inspection(reading, means)) for reading in readings}
 
-    def _locate(self, script: Script, passage: Passage, span: tuple[int, int]) -> tuple[str, int] | None:
+    def _locate(self, script: Script, passage: Segment, span: tuple[int, int]) -> tuple[str, int] | None:
         origins = self._origins(script.variant.name)
         source = origins.system if passage.kind == "system" else origins.turns[int(passage.keys[-1])]
         chain = source.at(span[0])
@@ -96,7 +101,7 @@ class _Linter:
             if name in made
         ]
 
-    def _is_meant(self, code: str, place: Spot) -> bool:
+    def _is_meant(self, code: str, place: Location) -> bool:
         return not self._wanted.takes(code) or self._ignores(place.path).hides(code, place.line)
 
     def found(self) -> Iterator[Found]:
@@ -134,17 +139,17 @@ class _Linter:
         manifests = dict(manifest_names(files, config))
         for name, other in look_alikes(manifests) if self._everything else ():
             what = advise("CU503", f'prefix "{name}" looks like "{other}"')
-            yield found_at(what, Spot(path=manifests[name], line=1, column=1), name)
+            yield found_at(what, Location(path=manifests[name], line=1, column=1), name)
         if not self._everything or not files.exists(config.templates):
             return
         templates = {path: self._sources.text(path) for path in files.walk(config.templates)}
         looked_for = {lookup.path for artifact in self._compiled.artifacts for lookup in artifact.lookups}
         for path in unreachable(templates, looked_for, config.templates):
             what = advise("CU502", "no prefix looks for this file")
-            yield found_at(what, Spot(path=path, line=1, column=1), None)
+            yield found_at(what, Location(path=path, line=1, column=1), None)
         for path, other in look_alikes(templates):
             what = advise("CU503", f'looks like "{other}"')
-            yield found_at(what, Spot(path=path, line=1, column=1), None)
+            yield found_at(what, Location(path=path, line=1, column=1), None)
 
     def _comments(self) -> Iterator[Found]:
         """Comments that are to ignore what there is no code for."""
@@ -156,12 +161,14 @@ class _Linter:
         }
         for path, prefix in sorted(looked_for.items()):
             for line, column, message, hint in self._ignores(path).odd:
-                yield found_at(advise("CU504", message, hint=hint), Spot(path=path, line=line, column=column), prefix)
+                yield found_at(
+                    advise("CU504", message, hint=hint), Location(path=path, line=line, column=column), prefix
+                )
 
 
-def _merged(found: Iterable[Found], families: dict[str, set[str]]) -> list[Finding]:
+def _merged(found: Iterable[Found], families: dict[str, set[str]]) -> list[Violation]:
     """One finding for each place and subject, as severe as its worst, in the order of places."""
-    same: dict[tuple[object, ...], list[Finding]] = {}
+    same: dict[tuple[object, ...], list[Violation]] = {}
     for item in found:
         finding = item.finding
         key = (finding.path, finding.line, finding.column, finding.code, item.subject)
@@ -174,9 +181,9 @@ def _merged(found: Iterable[Found], families: dict[str, set[str]]) -> list[Findi
     return _lined(sorted(merged, key=lambda finding: (finding.path, finding.line, finding.column, finding.code)))
 
 
-def _lined(findings: list[Finding]) -> list[Finding]:
+def _lined(findings: list[Violation]) -> list[Violation]:
     """Characters that repeat on a line are said once, with their number."""
-    kept: list[Finding] = []
+    kept: list[Violation] = []
     repeated: dict[tuple[object, ...], list[int]] = {}
     for finding in findings:
         key = (finding.path, finding.line, finding.code, finding.severity, finding.message, finding.prefixes)

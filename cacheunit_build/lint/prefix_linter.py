@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.results import Finding
+from cacheunit_build.lint.results import Violation
 from cacheunit_build.lint.rules import text_hits
 from cacheunit_build.lint.rules.characters import mixed_normalization, token_hits
 from cacheunit_build.lint.rules.layout import advise, exposed, soft_end, standing, variants_part
 from cacheunit_build.lint.rules.project import look_alikes, unused
-from cacheunit_build.lint.source_locator import Spot
+from cacheunit_build.lint.source_locator import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cacheunit_build.compiler.artifact import ReadyTarget
-    from cacheunit_build.domain.protocols import Scanner
+    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.domain.protocols import SecretScanner
     from cacheunit_build.lint.inputs import Reading, Script
     from cacheunit_build.lint.rules.layout import Advice
-    from cacheunit_build.lint.segment import Hit, Passage
-    from cacheunit_build.lint.source_locator import Sources
+    from cacheunit_build.lint.segment import Match, Segment
+    from cacheunit_build.lint.source_locator import SourceTexts
 
-Locate = Callable[["Script", "Passage", tuple[int, int]], tuple[str, int] | None]
+Locate = Callable[["Script", "Segment", tuple[int, int]], tuple[str, int] | None]
 """A span of a rendered passage -> path and line of the source that it begins in, None where nobody knows."""
 
-Meant = Callable[[str, Spot], bool]
+Meant = Callable[[str, Location], bool]
 """Whether a code at a place is to be passed over: by a comment, or by what was asked for."""
 
 _SHOWN = 4
@@ -38,13 +38,13 @@ _SHOWN = 4
 class Found:
     """A finding before it is merged with those of other variants and targets; `subject` sets it apart at its place."""
 
-    finding: Finding
+    finding: Violation
     subject: str
 
 
-def found_at(told: Advice, place: Spot, prefix: str | None, subject: str = "") -> Found:
+def found_at(told: Advice, place: Location, prefix: str | None, subject: str = "") -> Found:
     """What is told, at its place."""
-    finding = Finding(
+    finding = Violation(
         code=told.code,
         severity=told.severity,
         message=told.message,
@@ -64,9 +64,9 @@ class Means:
     `meant` says what is passed over, `locate` where a rendered text came from.
     """
 
-    targets: Mapping[str, ReadyTarget]
-    sources: Sources
-    scan: Scanner | None
+    targets: Mapping[str, LoadedTarget]
+    sources: SourceTexts
+    scan: SecretScanner | None
     meant: Meant
     locate: Locate
 
@@ -91,7 +91,7 @@ class Inspection:
         yield from self._variants()
         yield from self._names()
 
-    def _hits(self, script: Script) -> Iterator[tuple[Passage, Hit]]:
+    def _hits(self, script: Script) -> Iterator[tuple[Segment, Match]]:
         first = script is self._reading.scripts[0]  # tools are the same for all variants
         for passage in (*script.passages, *(self._reading.tools if first else ())):
             for hit in (
@@ -102,37 +102,37 @@ class Inspection:
                 yield passage, hit
         yield from mixed_normalization([*script.passages, *self._reading.tools])
 
-    def _controls(self, script: Script, passage: Passage) -> list[str]:
+    def _controls(self, script: Script, passage: Segment) -> list[str]:
         """The control tokens in a passage, of all targets of its prefix."""
         spelt = (self._means.targets[a.target].tokenizer.controls_in(passage.text) for a in script.artifacts)
         return list(dict.fromkeys(token for tokens in spelt for token in tokens))
 
-    def _secrets(self, passage: Passage) -> Iterator[Hit]:
+    def _secrets(self, passage: Segment) -> Iterator[Match]:
         for start, end, kind in self._means.scan(passage.text) if self._means.scan else ():
             shown = passage.text[start:end].partition("\n")[0][:_SHOWN]
             yield passage.hit("CU204", start, end, f"{kind}: {shown}…")
 
-    def _hit_at(self, hit: Hit, place: Spot, prefix: str) -> Found:
+    def _hit_at(self, hit: Match, place: Location, prefix: str) -> Found:
         return found_at(advise(hit.code, hit.message, severity=hit.severity), place, prefix, hit.subject)
 
     # Places
 
-    def place(self, script: Script, passage: Passage, start: int, end: int) -> Spot:
+    def place(self, script: Script, passage: Segment, start: int, end: int) -> Location:
         """Where the sources write that part of a passage."""
         span = (start, end)
         if passage.path is not None:
             first = self._reading.tool_lines[passage.path, passage.keys]
             found = self._means.sources.written_in(passage.path, first, passage.text, span)
-            return found or Spot(path=passage.path, line=first, column=1)
+            return found or Location(path=passage.path, line=first, column=1)
         located = self._means.locate(script, passage, span)
         if located is None:
             return self._at(*passage.keys or ("system",))
         path, line = located
-        return Spot(path=path, line=line, column=self._means.sources.column(path, line, passage.text, span))
+        return Location(path=path, line=line, column=self._means.sources.column(path, line, passage.text, span))
 
-    def _at(self, *keys: str | int) -> Spot:
+    def _at(self, *keys: str | int) -> Location:
         """The line of a key of the manifest."""
-        return Spot(path=self._manifest.path, line=self._manifest.line(*keys) or 1, column=1)
+        return Location(path=self._manifest.path, line=self._manifest.line(*keys) or 1, column=1)
 
     # Layout
 
@@ -146,7 +146,7 @@ class Inspection:
         ]
         volatile = [(passage, hit, place) for passage, hit, place in hits if not self._means.meant(hit.code, place)]
         for artifact in script.artifacts:
-            placed = ((offset_in(artifact.stem, passage, hit), hit, place) for passage, hit, place in volatile)
+            placed = ((offset_in(artifact.framed_prefix, passage, hit), hit, place) for passage, hit, place in volatile)
             found = [item for item in placed if item[0] >= 0]
             if not found:
                 continue
@@ -179,7 +179,7 @@ class Inspection:
             if advice is not None and advice.offset is not None:
                 yield found_at(advice, self.place_of_offset(advice.offset), self._manifest.name, "variants")
 
-    def place_of_offset(self, offset: int) -> Spot:
+    def place_of_offset(self, offset: int) -> Location:
         """Where the word at a character of the first variant's system text is written."""
         script = self._reading.scripts[0]
         passage = script.passages[0]
@@ -201,17 +201,17 @@ class Inspection:
             message = f'variable "{name}" looks like "{other}"'
             yield found_at(advise("CU503", message), self._named(keys[name], name), manifest.name)
 
-    def _named(self, key: str, name: str) -> Spot:
+    def _named(self, key: str, name: str) -> Location:
         """Where the manifest names a variable."""
         line = self._manifest.line(key, name) or 1
         column = self._means.sources.line(self._manifest.path, line).find(name) + 1
-        return Spot(path=self._manifest.path, line=line, column=max(column, 1))
+        return Location(path=self._manifest.path, line=line, column=max(column, 1))
 
 
-def offset_in(stem: str, passage: Passage, hit: Hit) -> int:
+def offset_in(framed_prefix: str, passage: Segment, hit: Match) -> int:
     """Where a hit stands in front of the user's words, its passage as it is or as a text in JSON; -1 if nowhere."""
     for text, before in ((passage.text, hit.start), (_json(passage.text), len(_json(passage.text[: hit.start])))):
-        start = stem.find(text)
+        start = framed_prefix.find(text)
         if start >= 0:
             return start + before
     return -1
@@ -221,6 +221,6 @@ def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def counting(ready: ReadyTarget) -> Callable[[str], int]:
+def counting(ready: LoadedTarget) -> Callable[[str], int]:
     """What counts the tokens of a text by the vocabulary of a target."""
     return lambda text: len(ready.tokenizer.encode(text))

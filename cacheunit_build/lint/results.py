@@ -12,7 +12,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Violation:
     """One thing that would break a cache or leak.
 
     `prefixes` are the manifests, or the variants, that it was found in, none where it is about the whole project;
@@ -35,10 +35,10 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linted:
+class LintResult:
     """What `lint` found, in the order of places; `notes` say what was not looked at."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Violation, ...]
     notes: tuple[str, ...] = ()
 
     @property

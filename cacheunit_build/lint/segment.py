@@ -15,7 +15,7 @@ Kind = Literal["system", "example", "tool"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Match:
     """A part of a passage that a rule objects to, by offsets in characters.
 
     `subject` is the matched text: equal ones at one place of a source are one finding. `example`: it looks meant.
@@ -50,7 +50,7 @@ _EXAMPLE = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Passage:
+class Segment:
     """One text that the model reads: the system text, a worked turn, or a text of a tool.
 
     `keys` say which text of a tool file it is, or which example.
@@ -104,10 +104,10 @@ class Passage:
         table = max(line.count("\t"), line.count("|") - 1) > 1
         return table or self.in_example(offset) or _EXAMPLE.search(line) is not None
 
-    def hit(self, code: str, start: int, end: int, message: str, severity: Severity | None = None) -> Hit:
+    def hit(self, code: str, start: int, end: int, message: str, severity: Severity | None = None) -> Match:
         """A hit of a code, as severe as usual if nothing else is said."""
         subject = self.text[start:end]
-        return Hit(
+        return Match(
             code=code,
             severity=severity or CODES[code].severity,
             message=message,

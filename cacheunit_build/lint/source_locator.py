@@ -18,7 +18,7 @@ _LEAST = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class Location:
     """A line of a source and a column in it, both from 1."""
 
     path: str
@@ -26,7 +26,7 @@ class Spot:
     column: int
 
 
-class Sources:
+class SourceTexts:
     """The texts of a project's sources, read once.
 
     Args:
@@ -46,7 +46,7 @@ class Sources:
                 self._texts[path] = ""
         return self._texts[path]
 
-    def written_in(self, path: str, first_line: int, text: str, span: tuple[int, int]) -> Spot | None:
+    def written_in(self, path: str, first_line: int, text: str, span: tuple[int, int]) -> Location | None:
         """The place in one file, from a line on, that spells `text[start:end]`; None where none does."""
         above = "".join(f"{line}\n" for line in self.text(path).split("\n")[: first_line - 1])
         source = re.sub(r"[^\n]", "\x00", above) + self.text(path)[len(above) :]
@@ -81,7 +81,7 @@ def _spellings(part: str) -> Iterator[str]:
         yield from (line for line in part.split("\n") if len(line) >= _LEAST)
 
 
-def _likest(path: str, source: str, text: str, span: tuple[int, int], spelling: str) -> Spot | None:
+def _likest(path: str, source: str, text: str, span: tuple[int, int], spelling: str) -> Location | None:
     """Of the places that spell a part of a text, the one that is most like the text around it."""
     best, found = -1, None
     offset = source.find(spelling) if spelling else -1
@@ -105,6 +105,6 @@ def _alike(source: str, start: int, end: int, text: str, span: tuple[int, int]) 
     return before + after
 
 
-def _place(path: str, source: str, offset: int) -> Spot:
+def _place(path: str, source: str, offset: int) -> Location:
     start = source.rfind("\n", 0, offset) + 1
-    return Spot(path=path, line=source.count("\n", 0, offset) + 1, column=offset - start + 1)
+    return Location(path=path, line=source.count("\n", 0, offset) + 1, column=offset - start + 1)

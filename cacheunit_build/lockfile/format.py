@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.models import Drift, Entry, Lock, TargetIdentity, artifact_paths
+from cacheunit_build.domain.models import Drift, Lock, LockEntry, TargetIdentity, artifact_paths
 from cacheunit_build.parsing.document import read_json
 from cacheunit_build.parsing.validation import Strict, validate
 
@@ -25,7 +25,7 @@ VERSION = 1
 
 EMPTY = Lock(targets={}, entries={})
 _MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
-_FIELDS = ("tokens", *sorted({field.name for field in fields(Entry)} - {"tokens"}))
+_FIELDS = ("tokens", *sorted({field.name for field in fields(LockEntry)} - {"tokens"}))
 _SHA = r"^sha256:[0-9a-f]{64}$"
 
 
@@ -80,7 +80,7 @@ def parse_lock(data: bytes, path: str) -> Lock:
     return Lock(
         targets={name: TargetIdentity(**identity.model_dump()) for name, identity in read.targets.items()},
         entries={
-            (prefix, target): Entry(**entry.model_dump())
+            (prefix, target): LockEntry(**entry.model_dump())
             for prefix, by_target in read.prefixes.items()
             for target, entry in by_target.items()
         },

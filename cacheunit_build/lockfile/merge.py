@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 from cacheunit_build.domain.models import Lock
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.models import Entry, TargetIdentity
+    from cacheunit_build.domain.models import LockEntry, TargetIdentity
 
-Key = tuple[str, str]
+ArtifactKey = tuple[str, str]
 T = TypeVar("T")
 
 
@@ -58,7 +58,7 @@ def merge_locks(base: Lock, ours: Lock, theirs: Lock) -> Merged:
     replaced would hold for neither, and clashes.
     """
     targets, rivals = _merged_targets(base, ours, theirs)
-    entries: dict[Key, Entry] = {}
+    entries: dict[ArtifactKey, LockEntry] = {}
     clashes: list[Clash] = []
     for key in sorted({*base.entries, *ours.entries, *theirs.entries}):
         before, mine, yours = (lock.entries.get(key) for lock in (base, ours, theirs))

@@ -19,7 +19,7 @@ from cacheunit_build.parsing.yaml import read_yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.models import Axis
+    from cacheunit_build.domain.models import AxisValue
 
 MOST_VARIANTS = 4096
 """The most variants that one matrix may span."""
@@ -74,7 +74,9 @@ class ManifestSchema(Strict):
         WithJsonSchema({"anyOf": [{"type": "string"}, _TEXTS]}),
         Field(min_length=1, description="A template, or a list of templates that are joined by one blank line."),
     ] = []  # noqa: RUF012 - pydantic copies it
-    tools: list[str] = Field(default=[], description="Files of one tool or a list of tools, JSON or YAML, in order.")
+    tools: list[str] = Field(
+        default=[], description="ProjectFiles of one tool or a list of tools, JSON or YAML, in order."
+    )
     examples: list[_Example] = Field(default=[], description="Worked turns that follow the system text.")
     variables: dict[str, Any] = Field(default={}, description="Plain values for the templates.")
     data: dict[str, str] = Field(default={}, description="Variable name -> file: YAML, JSON, or any text.")
@@ -210,7 +212,7 @@ def expand(manifest: Manifest) -> tuple[Variant, ...]:
     return tuple(_variant(manifest, dict(zip(axes, values, strict=True))) for values in combinations)
 
 
-def _variant(manifest: Manifest, axes: Mapping[str, Axis]) -> Variant:
+def _variant(manifest: Manifest, axes: Mapping[str, AxisValue]) -> Variant:
     suffix = ",".join(f"{axis}={urllib.parse.quote(_spelling(value), safe='')}" for axis, value in axes.items())
     return Variant(name=f"{manifest.name}@{suffix}" if suffix else manifest.name, manifest=manifest, axes=axes)
 

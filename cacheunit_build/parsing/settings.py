@@ -1,4 +1,4 @@
-"""`[tool.cacheunit]` of pyproject.toml, or cacheunit.toml -> Config."""
+"""`[tool.cacheunit]` of pyproject.toml, or cacheunit.toml -> Settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.models import Config
+from cacheunit_build.domain.models import Settings
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.parsing.document import Document, read_toml
 from cacheunit_build.parsing.validation import Strict, validate
@@ -19,7 +19,7 @@ DEFAULT_TARGET = "deepseek-v4"
 _FOLDERS = ("prefixes", "templates", "build")
 
 
-class ConfigSchema(Strict):
+class SettingsSchema(Strict):
     """A project's settings for cacheunit."""
 
     prefixes: str = Field(default="prefixes", description="The folder of manifests.")
@@ -29,18 +29,18 @@ class ConfigSchema(Strict):
     target: dict[str, dict[str, Any]] = Field(default={}, description="Targets of the project, by name.")
 
 
-def parse_config(pyproject: bytes | None, own: bytes | None) -> Config:
+def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
     """The settings from the bytes of pyproject.toml and of cacheunit.toml, None where there is no such file.
 
     Raises:
         CacheunitError: every fault in them; settings in both.
     """
     document, under = _document(pyproject, own)
-    read = validate(ConfigSchema, document, under)
+    read = validate(SettingsSchema, document, under)
     faults = [*_folder_faults(read, document, under)]
     if faults:
         raise CacheunitError(*faults)
-    return Config(
+    return Settings(
         path=document.path or None,
         prefixes=normal_path(read.prefixes),
         templates=normal_path(read.templates),
@@ -70,7 +70,7 @@ def _document(pyproject: bytes | None, own: bytes | None) -> tuple[Document, tup
     return read_toml(own, "cacheunit.toml"), ()
 
 
-def _folder_faults(read: ConfigSchema, document: Document, under: tuple[str, ...]) -> list[Fault]:
+def _folder_faults(read: SettingsSchema, document: Document, under: tuple[str, ...]) -> list[Fault]:
     """Folders that leave the root, or lie in one another: a build must not read what it writes."""
     faults: list[Fault] = []
     folders: Mapping[str, str] = {key: getattr(read, key) for key in _FOLDERS}

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cacheunit_build.builder.explain import Explained
-    from cacheunit_build.builder.results import Built, Checked
-    from cacheunit_build.compiler.count import Measured
+    from cacheunit_build.builder.explain import Explanation
+    from cacheunit_build.builder.results import BuildResult, CheckResult
+    from cacheunit_build.compiler.count import TextCount
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.models import Drift, Outcome
+    from cacheunit_build.domain.models import ArtifactRecord, Drift
     from cacheunit_build.domain.target import Target
 
 
-def built_data(built: Built) -> dict[str, Any]:
+def built_data(built: BuildResult) -> dict[str, Any]:
     """The report of `build`; `drift` says why `--locked` refused."""
     report: dict[str, Any] = {
         "artifacts": [
@@ -32,12 +32,12 @@ def built_data(built: Built) -> dict[str, Any]:
     return report | ({"drift": [drift_data(drift) for drift in built.drift]} if built.drift else {})
 
 
-def status_of(artifact: Outcome, built: Built) -> str:
+def status_of(artifact: ArtifactRecord, built: BuildResult) -> str:
     """What a build did with an artifact: `built`, `unchanged`, or `refused`."""
     return "built" if artifact.key in built.written else "refused" if built.lock == "refused" else "unchanged"
 
 
-def _numbers(artifact: Outcome) -> dict[str, Any]:
+def _numbers(artifact: ArtifactRecord) -> dict[str, Any]:
     entry = artifact.entry
     return {
         "tokens": entry.tokens,
@@ -49,7 +49,7 @@ def _numbers(artifact: Outcome) -> dict[str, Any]:
     }
 
 
-def checked_data(checked: Checked) -> dict[str, Any]:
+def checked_data(checked: CheckResult) -> dict[str, Any]:
     """The report of `check`."""
     return {
         "ok": checked.ok,
@@ -65,12 +65,22 @@ def drift_data(drift: Drift) -> dict[str, Any]:
     return report | {"because": list(drift.because)} | ({"path": drift.path} if drift.path else {})
 
 
+def with_former_keys(report: dict[str, Any], former: Mapping[str, str]) -> dict[str, Any]:
+    """Returns a report that has its renamed keys under their former names too, for programs that still read those.
+
+    Args:
+        report: the report, with its present keys.
+        former: former name -> present name.
+    """
+    return report | {old: report[new] for old, new in former.items()}
+
+
 def errors_data(faults: Iterable[Fault]) -> list[dict[str, Any]]:
     """Faults with message, path, line and hint."""
     return [asdict(fault) for fault in faults]
 
 
-def explained_data(explained: Explained) -> dict[str, Any]:
+def explained_data(explained: Explanation) -> dict[str, Any]:
     """The report of `explain` for one artifact."""
     artifact, entry = explained.artifact, explained.artifact.entry
     report = {"prefix": artifact.prefix, "target": artifact.target, "tokenizer": explained.engine}
@@ -78,7 +88,8 @@ def explained_data(explained: Explained) -> dict[str, Any]:
         **report,
         **_numbers(artifact),
         "margin": artifact.margin,
-        "soft": artifact.soft,
+        "unstable": artifact.unstable,
+        "soft": artifact.unstable,
         "literal": artifact.literal,
         "segments": dict(artifact.segments),
         "text": entry.text,
@@ -107,11 +118,11 @@ def _target_data(target: Target) -> dict[str, Any]:
         "request": target.request,
         "tokenizer": tokenizer,
         "frame": asdict(target.frame),
-        "cache": asdict(target.cache),
+        "cache": with_former_keys(asdict(target.cache), {"primes": "warm_up_requests"}),
         "price": None if target.price is None else asdict(target.price),
     }
 
 
-def measured_data(measured: Measured) -> dict[str, Any]:
+def measured_data(measured: TextCount) -> dict[str, Any]:
     """The report of `count` and `pad`."""
-    return asdict(measured)
+    return with_former_keys(asdict(measured), {"soft": "unstable"})

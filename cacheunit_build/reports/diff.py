@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.data import errors_data
+from cacheunit_build.reports.data import errors_data, with_former_keys
 from cacheunit_build.reports.github import annotation
 from cacheunit_build.reports.names import names_together
 from cacheunit_build.reports.table import columns, markdown_table
@@ -14,14 +14,16 @@ from cacheunit_build.reports.text_diff import text_diff
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cacheunit_build.builder.results import Diff, Difference, FirstChange
+    from cacheunit_build.builder.results import Difference, DiffResult, FirstChange
     from cacheunit_build.domain.cache_rule import Cost
     from cacheunit_build.domain.target import Price
 
 _PER = 1_000_000
+_FORMER = {"warm": "still_cached", "rewritten": "recomputed"}
+_FORMER_COST = {"once": "one_time"}
 
 
-def diff_data(diff: Diff) -> dict[str, Any]:
+def diff_data(diff: DiffResult) -> dict[str, Any]:
     """The report of `diff`."""
     return {
         "against": diff.against,
@@ -38,7 +40,7 @@ def diff_data(diff: Diff) -> dict[str, Any]:
 
 def _difference_data(item: Difference) -> dict[str, Any]:
     entry = item.new or item.old
-    return {
+    report = {
         "prefix": item.prefix,
         "target": item.target,
         "kind": item.kind,
@@ -46,13 +48,14 @@ def _difference_data(item: Difference) -> dict[str, Any]:
         "counted": None if entry is None else entry.counted,
         "tokens": {"old": item.old.tokens if item.old else None, "new": item.new.tokens if item.new else None},
         "padding": {"old": item.old.padding if item.old else None, "new": item.new.padding if item.new else None},
-        "warm": item.warm,
-        "rewritten": item.rewritten,
+        "still_cached": item.still_cached,
+        "recomputed": item.recomputed,
         "shares": item.shares,
         "first_change": None if item.first is None else asdict(item.first),
         "cost": _cost_data(item.cost, item.price),
         "unknown": item.why,
     }
+    return with_former_keys(report, _FORMER)
 
 
 def _cost_data(cost: Cost | None, price: Price | None) -> dict[str, Any] | None:
@@ -60,15 +63,16 @@ def _cost_data(cost: Cost | None, price: Price | None) -> dict[str, Any] | None:
     if cost is None:
         return None
     numbers = {name: None if value is None else round(value, 6) for name, value in asdict(cost).items()}
+    numbers = with_former_keys(numbers, _FORMER_COST)
     if price is None:
         return {**numbers, "money": None}
     money = {
         name: None if value is None else round(value * price.input / _PER, 9) for name, value in asdict(cost).items()
     }
-    return {**numbers, "money": {**money, "currency": price.currency}}
+    return {**numbers, "money": {**with_former_keys(money, _FORMER_COST), "currency": price.currency}}
 
 
-def diff_text(diff: Diff, *, texts: bool = False) -> str:
+def diff_text(diff: DiffResult, *, texts: bool = False) -> str:
     """A line an artifact, the sources that changed, and a summary; with `texts`, the rendered texts side by side."""
     if not diff.differences:
         return f"no difference against {diff.against}"
@@ -92,8 +96,8 @@ def _numbers(item: Difference) -> tuple[str, str, str, str, str, str]:
     return (
         about + _change(item, "tokens"),
         _change(item, "padding"),
-        "?" if item.warm is None and item.kind != "removed" else about + _count(item.warm),
-        "?" if item.rewritten is None and item.kind != "removed" else about + _count(item.rewritten),
+        "?" if item.still_cached is None and item.kind != "removed" else about + _count(item.still_cached),
+        "?" if item.recomputed is None and item.kind != "removed" else about + _count(item.recomputed),
         once,
         running,
     )
@@ -115,7 +119,7 @@ def _costs(item: Difference) -> tuple[str, str]:
     if item.cost is None:
         return "", ""
     shown: list[str] = []
-    for value, sign in ((item.cost.once, ""), (item.cost.per_million, "+")):
+    for value, sign in ((item.cost.one_time, ""), (item.cost.per_million, "+")):
         if value is None:
             shown.append("?")
         elif item.price is None:
@@ -138,12 +142,12 @@ def _offsets(first: FirstChange) -> str:
     return ", ".join([first.part, *found] if first.part != "system" or not found else found)
 
 
-def _source_lines(diff: Diff) -> Iterator[str]:
+def _source_lines(diff: DiffResult) -> Iterator[str]:
     for path, keys in diff.sources.items():
         yield f"{path} changed: {names_together(prefix for prefix, _ in keys)}"
 
 
-def _unknowns(diff: Diff) -> Iterator[str]:
+def _unknowns(diff: DiffResult) -> Iterator[str]:
     """What cannot be told, once for all artifacts for which it cannot."""
     reasons: dict[str, list[str]] = {}
     for item in diff.differences:
@@ -153,7 +157,7 @@ def _unknowns(diff: Diff) -> Iterator[str]:
         yield f"{names_together(names)}: {why}"
 
 
-def _text_diffs(diff: Diff) -> Iterator[str]:
+def _text_diffs(diff: DiffResult) -> Iterator[str]:
     """The rendered texts of each artifact, those of several targets that are the same once."""
     seen: dict[tuple[str, tuple[str, str]], None] = {}
     for item in diff.differences:
@@ -162,20 +166,20 @@ def _text_diffs(diff: Diff) -> Iterator[str]:
             yield text_diff(*item.text, name=item.prefix)
 
 
-def _summary(diff: Diff) -> str:
+def _summary(diff: DiffResult) -> str:
     kinds: dict[str, int] = {}
     for item in diff.differences:
         kinds[item.kind] = kinds.get(item.kind, 0) + 1
     told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    exact = [item for item in diff.differences if not item.margin and item.warm is not None]
+    exact = [item for item in diff.differences if not item.margin and item.still_cached is not None]
     if not exact:
         return told
-    warm = sum(item.warm or 0 for item in exact)
-    rewritten = sum(item.rewritten or 0 for item in exact)
+    warm = sum(item.still_cached or 0 for item in exact)
+    rewritten = sum(item.recomputed or 0 for item in exact)
     return f"{told}: {warm:,} tokens stay warm, {rewritten:,} are computed anew"
 
 
-def diff_markdown(diff: Diff) -> str:
+def diff_markdown(diff: DiffResult) -> str:
     """A table for a comment on a pull request; nothing where nothing changed."""
     if not diff.differences:
         return ""
@@ -205,7 +209,7 @@ def diff_markdown(diff: Diff) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def diff_annotations(diff: Diff, locate: Callable[[str], str]) -> str:
+def diff_annotations(diff: DiffResult, locate: Callable[[str], str]) -> str:
     """A notice on each source line at which artifacts begin to differ; `locate` gives a path in the repository."""
     places: dict[tuple[str, int], list[Difference]] = {}
     for item in diff.differences:
@@ -220,6 +224,10 @@ def diff_annotations(diff: Diff, locate: Callable[[str], str]) -> str:
 
 def _sentence(item: Difference) -> str:
     about = "about " if item.margin else ""
-    warm = "unknown how many tokens stay warm" if item.warm is None else f"{about}{item.warm:,} tokens stay warm"
-    anew = "" if item.rewritten is None else f", {about}{item.rewritten:,} are computed anew"
+    warm = (
+        "unknown how many tokens stay warm"
+        if item.still_cached is None
+        else f"{about}{item.still_cached:,} tokens stay warm"
+    )
+    anew = "" if item.recomputed is None else f", {about}{item.recomputed:,} are computed anew"
     return f"{item.prefix} for {item.target}: {warm}{anew}"

@@ -12,13 +12,13 @@ from cacheunit_build.reports.text import escaped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.lint.results import Finding, Linted, Severity
+    from cacheunit_build.lint.results import LintResult, Severity, Violation
 
 _COLOURS: dict[Severity, str] = {"error": "31;1", "warning": "33;1", "info": "36"}
 _LEVELS: dict[Severity, Level] = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def linted_text(linted: Linted, *, colour: bool) -> str:
+def linted_text(linted: LintResult, *, colour: bool) -> str:
     """One line a finding, what to do about each code, and a summary."""
     lines = []
     for finding in linted.findings:
@@ -30,7 +30,7 @@ def linted_text(linted: Linted, *, colour: bool) -> str:
     return "\n".join([*lines, "", columns(legend), "", summary(linted)] if lines else [summary(linted)])
 
 
-def summary(linted: Linted) -> str:
+def summary(linted: LintResult) -> str:
     """How many findings of each severity."""
     if not linted.findings:
         return "ok: nothing was found"
@@ -38,12 +38,12 @@ def summary(linted: Linted) -> str:
     return ", ".join([*counts, f"{linted.count('info'):,} info"])
 
 
-def linted_data(linted: Linted) -> dict[str, Any]:
+def linted_data(linted: LintResult) -> dict[str, Any]:
     """The report of `lint`."""
     return {"findings": [_data(finding) for finding in linted.findings]}
 
 
-def _data(finding: Finding) -> dict[str, Any]:
+def _data(finding: Violation) -> dict[str, Any]:
     return {
         "code": finding.code,
         "severity": finding.severity,
@@ -57,7 +57,7 @@ def _data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def linted_markdown(linted: Linted) -> str:
+def linted_markdown(linted: LintResult) -> str:
     """A table for a comment on a pull request; empty where nothing was found."""
     if not linted.findings:
         return ""
@@ -66,7 +66,7 @@ def linted_markdown(linted: Linted) -> str:
     return f"{markdown_table([head, *rows])}\n\n{summary(linted)}"
 
 
-def linted_github(linted: Linted, locate: Callable[[str], str]) -> str:
+def linted_github(linted: LintResult, locate: Callable[[str], str]) -> str:
     """Workflow commands that annotate the source lines; `locate` gives a path in the repository."""
     return "\n".join(
         annotation(
@@ -92,11 +92,11 @@ def codes_data() -> dict[str, Any]:
     return {"codes": [{key: getattr(code, key) for key in keys} for code in CODES.values()]}
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: Violation) -> str:
     return f"{finding.path}:{finding.line}:{finding.column}"
 
 
-def _told(finding: Finding) -> str:
+def _told(finding: Violation) -> str:
     """The message, with the number of further prefixes that have it."""
     message = visible(finding.message)
     others = len(finding.prefixes) - 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.reports.text import units_text
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.models import Entry, Lock
+    from cacheunit_build.domain.models import Lock, LockEntry
 
 _SHORT = 12
 
@@ -22,7 +22,7 @@ def lock_text(lock: Lock) -> str:
     return "\n".join([*targets, *entries])
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: LockEntry) -> str:
     estimate = entry.counted == "estimate"
     unit = f" of {entry.unit:,}" if entry.unit else ""
     facts = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.protocols import LOCK_FILE
 from cacheunit_build.reports.data import status_of
 from cacheunit_build.reports.github import annotation, fault_annotations
 from cacheunit_build.reports.table import markdown_table
@@ -13,12 +13,12 @@ from cacheunit_build.reports.text import units_cell
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from cacheunit_build.builder.results import Built, Checked
+    from cacheunit_build.builder.results import BuildResult, CheckResult
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.models import Drift
 
 
-def built_markdown(built: Built) -> str:
+def built_markdown(built: BuildResult) -> str:
     """The artifacts that were built or removed, or why none was."""
     if built.faults or built.drift:
         return "\n\n".join(part for part in (_faults(built.faults), _drift(built.drift)) if part)
@@ -40,7 +40,7 @@ def built_markdown(built: Built) -> str:
     return markdown_table([header, *rows], right=(2, 3, 4)) if rows else ""
 
 
-def checked_markdown(checked: Checked) -> str:
+def checked_markdown(checked: CheckResult) -> str:
     """Every difference, every fault."""
     return "\n\n".join(part for part in (_faults(checked.faults), _drift(checked.drift)) if part)
 
@@ -81,7 +81,7 @@ def review_annotations(faults: Iterable[Fault], drift: Iterable[Drift], locate: 
     lines = [fault_annotations(faults, locate)]
     places: dict[str, list[str]] = {}
     for item in drift:
-        path = next(iter(item.because), item.path or LOCK)
+        path = next(iter(item.because), item.path or LOCK_FILE)
         named = f"{item.prefix} for {item.target}" if item.prefix else str(item.path)
         places.setdefault(path, []).append(f"{item.kind}: {named}")
     hint = 'run "cacheunit build" and commit what it writes'

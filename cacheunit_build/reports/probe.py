@@ -7,34 +7,36 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.reports.data import with_former_keys
 from cacheunit_build.reports.table import columns
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.target import Price, RequestFormat, Target
-    from cacheunit_build.endpoints.probe import Probed
+    from cacheunit_build.domain.target import FormatName, Price, Target
+    from cacheunit_build.endpoints.probe import ProbeResult
 
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProbeContext:
     """What was measured, where and when: `known` is the target that has this model already."""
 
     host: str
     model: str
-    form: RequestFormat
+    form: FormatName
     day: str
     known: Target | None
 
 
-def probed_data(probed: Probed, place: Place) -> dict[str, Any]:
+def probed_data(probed: ProbeResult, place: ProbeContext) -> dict[str, Any]:
     """The report of `probe`."""
     data = asdict(probed)
     del data["ahead"]
+    data = with_former_keys(data, {"primes": "warm_up_requests"})
     return {**data, "target": target_toml(probed, place)}
 
 
-def probed_text(probed: Probed, place: Place) -> str:
+def probed_text(probed: ProbeResult, place: ProbeContext) -> str:
     """What is known, what is not, and the target."""
     facts = [
         ("kind", probed.kind),
@@ -42,7 +44,7 @@ def probed_text(probed: Probed, place: Place) -> str:
         ("minimum", "none" if probed.minimum == 0 else _tokens(probed.minimum)),
         ("offset", "none" if probed.offset == 0 else _tokens(probed.offset)),
         ("marker", "unknown" if probed.kind == "unknown" else probed.marker or "none is needed"),
-        ("served", "unknown" if probed.primes is None else f"from request {probed.primes + 1} on"),
+        ("served", "unknown" if probed.warm_up_requests is None else f"from request {probed.warm_up_requests + 1} on"),
         ("readable", _delay(probed.delay)),
         ("last token", _last(probed)),
         ("verbatim", _VERBATIM[probed.verbatim]),
@@ -63,7 +65,7 @@ _VERBATIM = {
 }
 
 
-def _last(probed: Probed) -> str:
+def _last(probed: ProbeResult) -> str:
     """What becomes of the last token of a request that is sent again."""
     if probed.last_token is None:
         return "unknown" if probed.kind != "breakpoints" else "never part of what is served"
@@ -83,7 +85,7 @@ def _delay(seconds: float | None) -> str:
     return "unknown" if seconds is None else f"after {seconds:g} s at the latest" if seconds else "at once"
 
 
-def target_toml(probed: Probed, place: Place) -> str:
+def target_toml(probed: ProbeResult, place: ProbeContext) -> str:
     """A table of `cacheunit.toml` with the measured rule as evidence; empty where the rule is unknown."""
     if probed.kind == "unknown":
         return ""
@@ -104,7 +106,7 @@ def target_toml(probed: Probed, place: Place) -> str:
         lines += ["# To be added: its vocabulary and its frame (docs/targets.md), such as", f"# [{table}.tokenizer]"]
         lines += ['# path = "models/ours/tokenizer.json"', ""]
     lines += [f"[{table}.cache]", f"kind = {_text(probed.kind)}"]
-    numbers = {"unit": probed.unit, "minimum": probed.minimum, "primes": probed.primes}
+    numbers = {"unit": probed.unit, "minimum": probed.minimum, "warm_up_requests": probed.warm_up_requests}
     lines += [f"{key} = {number}" for key, number in numbers.items() if number is not None]
     if probed.marker is not None:
         lines += [f"marker = {_text(probed.marker)}"]
@@ -125,12 +127,12 @@ def target_toml(probed: Probed, place: Place) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fits(known: Target, probed: Probed, place: Place) -> bool:
+def _fits(known: Target, probed: ProbeResult, place: ProbeContext) -> bool:
     """Whether a measured rule can stand on a known target: nothing of that one's would have to be taken away."""
     return known.request == place.form and known.cache.marker in (None, probed.marker)
 
 
-def _claims(probed: Probed) -> list[str]:
+def _claims(probed: ProbeResult) -> list[str]:
     """What was measured, a sentence each."""
     count = len(probed.observations)
     claims = {
@@ -148,10 +150,10 @@ def _claims(probed: Probed) -> list[str]:
         said.append(f"no minimum was seen: a prefix of {lowest:,} tokens is served")
     if probed.marker is not None:
         said.append(f"without {probed.marker} nothing is served")
-    if probed.primes is not None:
+    if probed.warm_up_requests is not None:
         wait = f"after {probed.delay:g} s at the latest" if probed.delay else "at once"
         said.append(
-            f"request {probed.primes + 1} that goes on differently is the first one served; a write is readable {wait}"
+            f"request {probed.warm_up_requests + 1} that goes on differently is the first one served; a write is readable {wait}"
         )
     if probed.last_token is not None:
         said.append(f"the last token is {_last(probed)}")

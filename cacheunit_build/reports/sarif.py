@@ -11,13 +11,13 @@ from cacheunit_build.reports.lint import visible
 
 if TYPE_CHECKING:
     from cacheunit_build.lint.registry import Code
-    from cacheunit_build.lint.results import Finding, Linted, Severity
+    from cacheunit_build.lint.results import LintResult, Severity, Violation
 
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 _ROOT = "SRCROOT"
 
 
-def linted_sarif(linted: Linted, folder: str, version: str) -> dict[str, Any]:
+def linted_sarif(linted: LintResult, folder: str, version: str) -> dict[str, Any]:
     """One run; `folder` is the project's in the repository, which is the base of all places."""
     used = sorted({finding.code for finding in linted.findings})
     driver = {
@@ -40,7 +40,7 @@ def _rule(code: Code) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: int, folder: str) -> dict[str, Any]:
+def _result(finding: Violation, index: int, folder: str) -> dict[str, Any]:
     path = f"{folder}/{finding.path}" if folder else finding.path
     place = {"uri": urllib.parse.quote(path), "uriBaseId": _ROOT}
     region = {"startLine": finding.line, "startColumn": finding.column}

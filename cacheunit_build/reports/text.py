@@ -12,14 +12,14 @@ from cacheunit_build.reports.table import columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.builder.explain import Explained
-    from cacheunit_build.builder.results import Built, Change, Checked
-    from cacheunit_build.compiler.count import Measured
-    from cacheunit_build.domain.models import Artifact, Drift, Lookup, Outcome
+    from cacheunit_build.builder.explain import Explanation
+    from cacheunit_build.builder.results import BuildResult, CheckResult, InputChange
+    from cacheunit_build.compiler.count import TextCount
+    from cacheunit_build.domain.models import Artifact, ArtifactRecord, Drift, Lookup
     from cacheunit_build.domain.target import Target
 
 
-def built_text(built: Built, *, reasons: bool = False) -> str:
+def built_text(built: BuildResult, *, reasons: bool = False) -> str:
     """One line an artifact, and a summary; with `reasons`, why each is padded or not."""
     header = ("prefix", "target", "tokens", "units", "padding", "state", "plan")
     rows = [
@@ -38,7 +38,7 @@ def built_text(built: Built, *, reasons: bool = False) -> str:
     return columns([header, *rows], right=(2, 3, 4)) + f"\n\n{_summary(built)}" if rows else _summary(built)
 
 
-def _summary(built: Built) -> str:
+def _summary(built: BuildResult) -> str:
     count = len(built.artifacts)
     exact = sum(artifact.entry.tokens for artifact in built.artifacts if not artifact.margin)
     about = sum(artifact.entry.tokens for artifact in built.artifacts if artifact.margin)
@@ -48,7 +48,7 @@ def _summary(built: Built) -> str:
     return f"{_plural(count, 'artifact')}, {tokens}: {', '.join(states)}; lock {built.lock}"
 
 
-def units_cell(artifact: Outcome) -> str:
+def units_cell(artifact: ArtifactRecord) -> str:
     """An estimate claims no units."""
     return "-" if artifact.margin else units_text(artifact.entry.tokens, artifact.entry.unit)
 
@@ -61,7 +61,7 @@ def units_text(tokens: int, unit: int) -> str:
     return f"{full:,} + {past:,}" if past else f"{full:,}"
 
 
-def checked_text(checked: Checked) -> str:
+def checked_text(checked: CheckResult) -> str:
     """Each drift with what explains it, or how much was verified."""
     if checked.ok:
         return f"ok: {_plural(checked.verified, 'artifact')} as locked"
@@ -79,7 +79,7 @@ def _because(drift: Drift) -> str:
     return drift.path if drift.path and drift.prefix else ""
 
 
-def explained_text(explained: Sequence[Explained]) -> str:
+def explained_text(explained: Sequence[Explanation]) -> str:
     """The artifacts side by side where there are several, then each: numbers, plan and reason, inputs, changes."""
     header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
     rows = [
@@ -102,12 +102,15 @@ def _counted(artifact: Artifact) -> str:
     return f"within {artifact.margin:.0%}" if artifact.margin else artifact.entry.counted
 
 
-def _explained(explained: Explained) -> str:
+def _explained(explained: Explanation) -> str:
     artifact, entry = explained.artifact, explained.artifact.entry
     unit = f"{units_cell(artifact)} of {entry.unit:,}" if entry.unit else "none known"
     facts = [
         ("  tokens", f"{entry.tokens:,} static, {_counted(artifact)} ({explained.engine})"),
-        ("  soft", f"{artifact.soft:,} more at the end, which may change with what follows" if artifact.soft else ""),
+        (
+            "  soft",
+            f"{artifact.unstable:,} more at the end, which may change with what follows" if artifact.unstable else "",
+        ),
         (
             "  literal",
             f"{artifact.literal:,} with control tokens as characters" if artifact.literal is not None else "",
@@ -127,7 +130,7 @@ def _explained(explained: Explained) -> str:
     return "\n".join([f"{artifact.prefix} for {artifact.target}", told, *parts, *changed])
 
 
-def _change(change: Change) -> str:
+def _change(change: InputChange) -> str:
     return (
         f"  changed since the lock: {change.path}\n    was {change.old or 'absent'}\n    is  {change.new or 'absent'}"
     )
@@ -220,15 +223,15 @@ def _known(number: float | None) -> str:
     return "unknown" if number is None else f"{number:,}"
 
 
-def measured_text(measured: Measured) -> str:
+def measured_text(measured: TextCount) -> str:
     """A count, in words."""
     lines = [f"{_plural(measured.tokens, 'token')}, {measured.counted} ({measured.tokenizer})"]
     if measured.unit:
         units = units_text(measured.tokens, measured.unit)
         missing = f"{_plural(measured.padding, 'token')} to the next boundary" if measured.padding else "aligned"
         lines.append(f"units of {measured.unit:,}: {units}; {missing}")
-    if measured.soft:
-        lines.append(f"{measured.soft} more at the end may change with what follows, and are not counted")
+    if measured.unstable:
+        lines.append(f"{measured.unstable} more at the end may change with what follows, and are not counted")
     if measured.control_tokens:
         lines.append(f"control tokens in the text: {', '.join(measured.control_tokens)}")
         lines.append(f"with these read as plain characters: {measured.literal:,} tokens")
@@ -240,7 +243,7 @@ def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
 
     Args:
         artifact: what is shown.
-        pieces: the bytes of each token of its stem.
+        pieces: the bytes of each token of its framed_prefix.
     """
     unit, entry = artifact.entry.unit, artifact.entry
     marks = _marks(artifact, pieces)
@@ -256,19 +259,19 @@ def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
 
 def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
     """What is to be said before the token of that index."""
-    entry, stem = artifact.entry, artifact.stem.encode()
+    entry, framed_prefix = artifact.entry, artifact.framed_prefix.encode()
     marks: dict[int, list[str]] = {}
     starts = list(accumulate(map(len, pieces), initial=0))
     padding = artifact.padding_text.encode()
-    start = stem.rfind(padding) if padding else -1
+    start = framed_prefix.rfind(padding) if padding else -1
     if start >= 0:
         first, after = bisect_right(starts, start) - 1, bisect_left(starts, start + len(padding))
         marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
         marks.setdefault(after, []).append("--- end of padding")
     for boundary in range(entry.unit, len(pieces), entry.unit) if entry.unit else ():
         marks.setdefault(boundary, []).append(f"=== unit {boundary // entry.unit:,} ends after {boundary:,} tokens")
-    if artifact.soft:
-        marks.setdefault(entry.tokens, []).append(f"... {artifact.soft} tokens that may change with what follows")
+    if artifact.unstable:
+        marks.setdefault(entry.tokens, []).append(f"... {artifact.unstable} tokens that may change with what follows")
     return marks
 
 

@@ -11,15 +11,15 @@ from cacheunit_build.reports.table import columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.endpoints.verify import Verified
+    from cacheunit_build.endpoints.verify import VerifyResult
 
 
-def verified_data(results: Sequence[Verified]) -> dict[str, Any]:
+def verified_data(results: Sequence[VerifyResult]) -> dict[str, Any]:
     """The report of `verify`."""
     return {"ok": agreed(results), "results": [asdict(result) for result in results]}
 
 
-def verified_text(results: Sequence[Verified]) -> str:
+def verified_text(results: Sequence[VerifyResult]) -> str:
     """A line a request that was compared, and a summary."""
     compared = [result for result in results if result.verdict != "primed"]
     header = ("prefix", "target", "requests", "predicted", "observed", "verdict", "")
@@ -46,7 +46,7 @@ def _count(tokens: int | None) -> str:
     return "unknown" if tokens is None else f"{tokens:,}"
 
 
-def warmed_text(results: Sequence[Verified]) -> str:
+def warmed_text(results: Sequence[VerifyResult]) -> str:
     """A line an artifact: after how many requests it was warm."""
     rows = []
     for result in results:

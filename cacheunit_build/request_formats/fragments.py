@@ -11,8 +11,9 @@ from cacheunit_build.domain.models import Conversation
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cacheunit_build.domain.cache_rule import MarkerName
     from cacheunit_build.domain.models import Rendered, Tool, Turn
-    from cacheunit_build.domain.target import Frame, Marker, RequestFormat
+    from cacheunit_build.domain.target import FormatName, Frame
 
 Json = dict[str, Any]
 
@@ -49,7 +50,7 @@ def freeze_text(rendered: Rendered, padding: str) -> bytes:
 
 
 def freeze_fragment(
-    rendered: Rendered, tools: Sequence[Tool], padding: str, form: RequestFormat, marker: Marker | None
+    rendered: Rendered, tools: Sequence[Tool], padding: str, form: FormatName, marker: MarkerName | None
 ) -> bytes:
     """The bytes of `build/<prefix>/<target>.json`: what a client merges into each request, as compact JSON."""
     system = rendered.system + padding
@@ -89,7 +90,7 @@ def _turns(turns: Sequence[Turn]) -> list[Json]:
     return [{"role": turn.role, "content": turn.text} for turn in turns]
 
 
-def _openai_chat(system: str, tools: list[Tool], turns: list[Turn], marker: Marker | None) -> Json:
+def _openai_chat(system: str, tools: list[Tool], turns: list[Turn], marker: MarkerName | None) -> Json:
     role = "developer" if marker == "prompt_cache_breakpoint" else "system"
     messages: list[Json] = [{"role": role, "content": system}] if system else []
     messages += _turns(turns)
@@ -98,7 +99,7 @@ def _openai_chat(system: str, tools: list[Tool], turns: list[Turn], marker: Mark
     return _present(messages=messages, tools=[_openai_tool(tool) for tool in tools])
 
 
-def _openai_responses(system: str, tools: list[Tool], turns: list[Turn], marker: Marker | None) -> Json:
+def _openai_responses(system: str, tools: list[Tool], turns: list[Turn], marker: MarkerName | None) -> Json:
     """Only what a developer or user says can be marked here: the last of these is."""
     said: list[Json] = [{"role": "developer", "content": system}] if system else []
     said += _turns(turns)
@@ -118,7 +119,7 @@ def _openai_responses(system: str, tools: list[Tool], turns: list[Turn], marker:
     return _present(input=said, tools=functions)
 
 
-def _anthropic_messages(system: str, tools: list[Tool], turns: list[Turn], marker: Marker | None) -> Json:
+def _anthropic_messages(system: str, tools: list[Tool], turns: list[Turn], marker: MarkerName | None) -> Json:
     """The order on the wire is tools, system, messages: the last block of the last of these is marked."""
     offered: list[Json] = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
@@ -133,11 +134,11 @@ def _anthropic_messages(system: str, tools: list[Tool], turns: list[Turn], marke
     return _present(messages=said, system=blocks, tools=offered)
 
 
-def _text(system: str, _tools: list[Tool], _turns: list[Turn], _marker: Marker | None) -> Json:
+def _text(system: str, _tools: list[Tool], _turns: list[Turn], _marker: MarkerName | None) -> Json:
     return {"prompt": system}
 
 
-def _marked(block: Json, marker: Marker) -> Json:
+def _marked(block: Json, marker: MarkerName) -> Json:
     return {**block, marker: _MARKERS[marker]}
 
 
@@ -146,7 +147,7 @@ def _present(**parts: list[Json]) -> Json:
     return {name: part for name, part in sorted(parts.items()) if part}
 
 
-_FRAGMENTS: dict[RequestFormat, Callable[[str, list[Tool], list[Turn], Marker | None], Json]] = {
+_FRAGMENTS: dict[FormatName, Callable[[str, list[Tool], list[Turn], MarkerName | None], Json]] = {
     "openai-chat": _openai_chat,
     "openai-responses": _openai_responses,
     "anthropic-messages": _anthropic_messages,

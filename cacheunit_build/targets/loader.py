@@ -11,26 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from cacheunit_build.domain.cache_rule import CacheKind, CacheRule, Evidence, Grade, MarkerName
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.target import (
-    CacheKind,
-    CacheRule,
-    Evidence,
-    Frame,
-    Grade,
-    Marker,
-    Price,
-    RequestFormat,
-    Target,
-    TokenizerSpec,
-)
+from cacheunit_build.domain.target import FormatName, Frame, Price, Target, TokenizerSpec
 from cacheunit_build.parsing.document import Document, read_toml
 from cacheunit_build.parsing.validation import Strict, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cacheunit_build.domain.models import Config
+    from cacheunit_build.domain.models import Settings
 
 MOST_UNIT = 1 << 20
 """The most tokens that a cache unit may have."""
@@ -117,8 +107,10 @@ class _Cache(Strict):
     minimum: int | None = Field(default=None, ge=0, description="Fewer tokens than this are never cached.")
     read: Number | None = Field(default=None, ge=0, le=1, description="Price of a cached token; an uncached one is 1.")
     write: Number | None = Field(default=None, ge=0, description="Price of writing a token to the cache.")
-    marker: Marker | None = Field(default=None, description="What a request must carry for its prefix to be cached.")
-    primes: int = Field(
+    marker: MarkerName | None = Field(
+        default=None, description="What a request must carry for its prefix to be cached."
+    )
+    warm_up_requests: int = Field(
         default=1, ge=1, le=5, description="Requests with different continuations until a further one is served."
     )
     evidence: list[_Evidence] = Field(default=[])
@@ -140,7 +132,7 @@ class TargetSchema(Strict):
 
     description: str = ""
     models: list[str] = Field(default=[], description="Names of models that use this target.")
-    request: RequestFormat
+    request: FormatName
     tokenizer: _Tokenizer | None = None
     frame: _Frame = _Frame()
     cache: _Cache = _Cache()
@@ -158,7 +150,7 @@ class TargetTable(TargetSchema):
     """A target of the project; `extends` names the one whose keys it starts from."""
 
     extends: str | None = None
-    request: RequestFormat | None = None  # type: ignore[assignment]
+    request: FormatName | None = None  # type: ignore[assignment]
 
 
 def known_targets() -> dict[str, Target]:
@@ -178,7 +170,7 @@ def _shipped() -> dict[str, Document]:
     return {name.removesuffix(".toml"): read_toml((folder / name).read_bytes(), name) for name in names}
 
 
-def all_targets(config: Config) -> dict[str, Target]:
+def all_targets(config: Settings) -> dict[str, Target]:
     """The known targets and those of the project, by name.
 
     Raises:

@@ -204,7 +204,7 @@ class _Loader(BaseLoader):
 
 
 class _Codes(BytecodeCache):
-    """Compiled templates, kept by the text they were compiled from."""
+    """CompiledProject templates, kept by the text they were compiled from."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, str], CodeType] = {}

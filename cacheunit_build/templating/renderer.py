@@ -15,7 +15,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, f
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.models import Lookup, Rendered, Turn
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.source_map import Origins, Piece, Place, SourceMap
+from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.document import Document, decode
 from cacheunit_build.templating.environment import (
@@ -84,7 +84,7 @@ class Renderer:
         lookups, asked = tuple(self._lookups.values()), frozenset(self._environment.asked)
         return Rendered(system=system, turns=turns, lookups=lookups, asked=asked)
 
-    def origins(self, variant: Variant) -> Origins:
+    def origins(self, variant: Variant) -> SourceMaps:
         """Where each character of what `render` gives came from.
 
         What cannot be followed, since it is not printed the same when it is traced, comes from the manifest's line.
@@ -98,12 +98,12 @@ class Renderer:
         environment = TracedEnvironment(self._find, self._folder)
 
         def traced(template: str | None, text: str, *keys: str | int) -> Traced:
-            place = Place(path=manifest.path, line=manifest.line(*keys) or 1)
+            place = SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
             if template is not None:
                 with contextlib.suppress(Exception):  # it was rendered: only following it can fail
                     found = concat(environment.get_template(template).generate(values))
                     return brought(found, place)
-            return Traced.of(text, [Piece(length=len(text), chain=(place,))])
+            return Traced.of(text, [MappedSpan(length=len(text), chain=(place,))])
 
         def mapped(found: str, wanted: str, *keys: str | int) -> SourceMap:
             found = found if found == wanted else traced(None, wanted, *keys)
@@ -114,7 +114,7 @@ class Renderer:
         for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
             keys = ("examples", index, "text" if example.template is None else "template")
             turns.append(mapped(traced(example.template, turn.text, *keys), turn.text, *keys))
-        return Origins(system=mapped(_joined(parts), rendered.system, "system"), turns=tuple(turns))
+        return SourceMaps(system=mapped(_joined(parts), rendered.system, "system"), turns=tuple(turns))
 
     def _traced_values(self, variant: Variant) -> dict[str, Any]:
         """The variables of a variant, their texts with the lines that spell them."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from jinja2 import nodes, pass_eval_context
 
-from cacheunit_build.domain.source_map import Piece, Place
+from cacheunit_build.domain.source_map import MappedSpan, SourceLine
 from cacheunit_build.templating.environment import TEXT_FILTERS, FrozenEnvironment, Generator, printed
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class Traced(str):
     """A text with its pieces: what it is made of, in order."""
 
     __slots__ = ("_pieces",)
-    _pieces: tuple[Piece, ...]
+    _pieces: tuple[MappedSpan, ...]
 
     @classmethod
-    def of(cls, text: str, pieces: Iterable[Piece]) -> Self:
+    def of(cls, text: str, pieces: Iterable[MappedSpan]) -> Self:
         """`text`, made of `pieces` that are as long together."""
         made = cls(text)
         made._pieces = tuple(pieces)
@@ -56,9 +56,9 @@ class Traced(str):
         return concat([other, self])
 
 
-def pieces_of(text: str) -> tuple[Piece, ...]:
+def pieces_of(text: str) -> tuple[MappedSpan, ...]:
     """The pieces of a text; one without a place where it has none."""
-    return text._pieces if isinstance(text, Traced) else (Piece(length=len(text), chain=()),)  # noqa: SLF001 - its own module
+    return text._pieces if isinstance(text, Traced) else (MappedSpan(length=len(text), chain=()),)  # noqa: SLF001 - its own module
 
 
 def concat(parts: Iterable[str]) -> Traced:
@@ -67,16 +67,18 @@ def concat(parts: Iterable[str]) -> Traced:
     return Traced.of("".join(texts), [piece for text in texts for piece in pieces_of(text)])
 
 
-def brought(text: str, place: Place) -> Traced:
+def brought(text: str, place: SourceLine) -> Traced:
     """The text, brought in at a further place."""
     pieces = pieces_of(text)
-    further = (Piece(length=p.length, chain=(*p.chain, place), advancing=p.advancing and bool(p.chain)) for p in pieces)
+    further = (
+        MappedSpan(length=p.length, chain=(*p.chain, place), advancing=p.advancing and bool(p.chain)) for p in pieces
+    )
     return Traced.of(str.__str__(text), further)
 
 
 def _cut(text: Traced, start: int, end: int) -> Traced:
     """The characters from `start` to `end`."""
-    kept: list[Piece] = []
+    kept: list[MappedSpan] = []
     begin = 0
     whole = str.__str__(text)
     for piece in pieces_of(text):
@@ -86,8 +88,8 @@ def _cut(text: Traced, start: int, end: int) -> Traced:
             chain = piece.chain
             if piece.advancing and chain:
                 line = chain[0].line + str.count(whole, "\n", begin, first)
-                chain = (Place(path=chain[0].path, line=line), *chain[1:])
-            kept.append(Piece(length=last - first, chain=chain, advancing=piece.advancing))
+                chain = (SourceLine(path=chain[0].path, line=line), *chain[1:])
+            kept.append(MappedSpan(length=last - first, chain=chain, advancing=piece.advancing))
         begin = stop
     return Traced.of(str.__getitem__(text, slice(start, end)), kept)
 
@@ -103,13 +105,13 @@ def derived(source: Traced, result: str) -> Traced:
     before, after = str.split(source, "\n"), plain.split("\n")
     if len(before) != len(after):
         first = next((piece.chain for piece in pieces_of(source)), ())
-        return Traced.of(plain, [Piece(length=len(plain), chain=first)])
-    made: list[Piece] = []
+        return Traced.of(plain, [MappedSpan(length=len(plain), chain=first)])
+    made: list[MappedSpan] = []
     begin = 0
     for old, new in zip(before, after, strict=True):
         line = pieces_of(_cut(source, begin, begin + len(old) + 1))
-        made.append(Piece(length=len(new), chain=line[0].chain if line else ()))
-        made.append(Piece(length=1, chain=line[-1].chain if line else ()))
+        made.append(MappedSpan(length=len(new), chain=line[0].chain if line else ()))
+        made.append(MappedSpan(length=1, chain=line[-1].chain if line else ()))
         begin += len(old) + 1
     return Traced.of(plain, made[:-1])
 
@@ -162,11 +164,11 @@ class _Values:
     def _text(self, text: str, keys: Keys) -> Traced:
         """Each line of a text at the next line of the source that has it; JSON has all of them on one."""
         line = self._document.line(keys) or 1
-        pieces: list[Piece] = []
+        pieces: list[MappedSpan] = []
         parts = text.split("\n")
         for part in parts:
             line = self._next_with(part.strip(), line) if len(parts) > 1 else line
-            pieces.append(Piece(length=len(part) + 1, chain=(Place(path=self._document.path, line=line),)))
+            pieces.append(MappedSpan(length=len(part) + 1, chain=(SourceLine(path=self._document.path, line=line),)))
         return _cut(Traced.of(f"{text}\n", pieces), 0, len(text))
 
     def _next_with(self, wanted: str, line: int) -> int:
@@ -244,14 +246,14 @@ class TracedEnvironment(FrozenEnvironment):
 
     def stated(self, text: str, name: str, line: int, advancing: bool) -> Traced:  # noqa: FBT001 - compiled code calls it
         """What a template spells itself."""
-        place = Place(path=f"{self._folder}/{name}", line=line)
-        return Traced.of(text, [Piece(length=len(text), chain=(place,), advancing=advancing)])
+        place = SourceLine(path=f"{self._folder}/{name}", line=line)
+        return Traced.of(text, [MappedSpan(length=len(text), chain=(place,), advancing=advancing)])
 
     def brought(self, value: Any, name: str, line: int) -> Any:  # noqa: ANN401 - what is no text stays as it is
         """What an expression, a call or an include at that line of a template brings in."""
         if not isinstance(value, str):
             return value
-        return brought(value, Place(path=f"{self._folder}/{name}", line=line))
+        return brought(value, SourceLine(path=f"{self._folder}/{name}", line=line))
 
     def concatenated(self, parts: Iterable[object]) -> str:
         """What `~` gives."""

@@ -17,8 +17,7 @@ import pytest
 from support import default_vocabulary, vocabulary_file
 
 from cacheunit_build import load
-from cacheunit_build.domain.cache_rule import impact
-from cacheunit_build.domain.target import CacheRule
+from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ def test_a_change_leaves_warm_what_diff_says(engine: Engine, built: Project, edi
     built.edit(*EDITS[edit])
     built.built()
     changes = built.run("diff", "--against", before, "--format", "json").json["changes"]
-    warm = {item["prefix"]: item["warm"] for item in changes if item["target"] == "hard"}
+    warm = {item["prefix"]: item["still_cached"] for item in changes if item["target"] == "hard"}
     assert "plain" in warm
     for name, expected in warm.items():
         request = load(name, target="hard", root=before).request(messages=[{"role": "user", "content": ASKED[0]}])
@@ -217,4 +216,4 @@ def test_impact_says_what_a_slot_with_other_ids_still_serves(engine: Engine) -> 
     rule = CacheRule(kind="tokens")
     for new in (old[:100] + old[101:], old[:1] + old[2:], old + old[1:], [*old[:-1], old[0]]):
         engine.complete(old)
-        assert engine.complete(new)[1] == impact(old, new, rule).warm
+        assert engine.complete(new)[1] == rule.impact(old, new).still_cached

@@ -148,7 +148,7 @@ class Repository:
 
 
 class RevisionFiles:
-    """A project's files in one commit, read-only; paths as in `ProjectFiles`."""
+    """A project's files in one commit, read-only; paths as in `DiskFiles`."""
 
     def __init__(self, root: Path, label: str, entries: Mapping[str, tuple[str, str]]) -> None:
         self._root = root

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.protocols import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ def commit(root: Path, files: Mapping[str, bytes], removed: Sequence[str], lock:
         for path, data in files.items():
             work.stage(path, data)
         if lock is not None:
-            work.stage(LOCK, lock, synced=True)
+            work.stage(LOCK_FILE, lock, synced=True)
         for path in files:
             work.move(path)
         for path in removed:
             work.remove(path)
         if lock is not None:
-            work.move(LOCK)
+            work.move(LOCK_FILE)
     except OSError as error:
         work.undo()
         reason = error.strerror or str(error)
@@ -96,7 +96,7 @@ class _Commit:
         goal = self._root / path
         self._before.append((goal, goal.read_bytes() if goal.exists() else None))
         self._staged[path].replace(goal)
-        if path == LOCK:
+        if path == LOCK_FILE:
             with contextlib.suppress(OSError):
                 _sync_folder(goal.parent)
 

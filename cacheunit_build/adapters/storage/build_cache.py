@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from cacheunit_build.domain.build_record import Record
-    from cacheunit_build.domain.models import Outcome
+    from cacheunit_build.domain.build_record import BuildRecord
+    from cacheunit_build.domain.models import ArtifactRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,10 @@ class _Parsed:
 
     digest: str
     value: Any
-    record: Record | None
+    record: BuildRecord | None
 
 
-class BuildMemory:
+class BuildCache:
     """The record of the last build in one file, headed by the hash of what follows.
 
     A stat stands in for a file only if the file last changed before the build that recorded it began: by the clock of
@@ -42,7 +42,9 @@ class BuildMemory:
         texts: what a build and a check print where these outcomes are as they were; a seal is made if that is given.
     """
 
-    def __init__(self, folder: Path, texts: Callable[[Sequence[Outcome]], Mapping[str, str]] | None = None) -> None:
+    def __init__(
+        self, folder: Path, texts: Callable[[Sequence[ArtifactRecord]], Mapping[str, str]] | None = None
+    ) -> None:
         self._folder = folder
         self._texts = texts
         self._path = folder / "record.json"
@@ -50,9 +52,9 @@ class BuildMemory:
         self._digest = ""
         self._parsed: _Parsed | None = None
 
-    def again(self) -> BuildMemory:
+    def again(self) -> BuildCache:
         """The same cache as it is now; what it says is parsed only if it is not what was parsed or written last."""
-        fresh = BuildMemory(self._folder, self._texts)
+        fresh = BuildCache(self._folder, self._texts)
         fresh._parsed = self._parsed
         return fresh
 
@@ -62,7 +64,7 @@ class BuildMemory:
             return
         self._begun = clock_of(str(self._folder))
 
-    def recall(self) -> Record | None:
+    def recall(self) -> BuildRecord | None:
         """The last record, if package, interpreter, libraries and vocabularies are as they were."""
         loaded = self._loaded
         if not loaded or loaded["software"] != self._software:
@@ -71,7 +73,7 @@ class BuildMemory:
             return None
         return self.before()
 
-    def before(self) -> Record | None:
+    def before(self) -> BuildRecord | None:
         """The last record, whatever made it."""
         return self._latest.record
 
@@ -84,7 +86,7 @@ class BuildMemory:
         """Nanoseconds: a file that changed then or later is to be read, whatever its stat."""
         return surely_before(max(self._loaded.get("begun", 0), self._refreshed()))
 
-    def keep(self, record: Record, vocabularies: Collection[str], seen: Mapping[str, tuple[str, Stat]]) -> None:
+    def keep(self, record: BuildRecord, vocabularies: Collection[str], seen: Mapping[str, tuple[str, Stat]]) -> None:
         """Writes the record, if it says anything new. Failing to is no fault."""
         known = self._loaded["vocabularies"] if self.recall() is not None else {}
         value: dict[str, Any] = {
@@ -111,7 +113,7 @@ class BuildMemory:
             self._seal(record, seen, self._loaded["vocabularies"])
 
     def _seal(
-        self, record: Record, seen: Mapping[str, tuple[str, Stat]], vocabularies: Mapping[str, Stat | None]
+        self, record: BuildRecord, seen: Mapping[str, tuple[str, Stat]], vocabularies: Mapping[str, Stat | None]
     ) -> None:
         if self._texts is None:
             return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cacheunit_build.adapters.storage.file_stat import Stat
-    from cacheunit_build.domain.build_record import Record
+    from cacheunit_build.domain.build_record import BuildRecord
 
 SEAL = "seal.json"
 """Its name in the cache folder."""
@@ -126,7 +126,7 @@ def _manifests_below(root: str, folder: str) -> list[str]:
 
 
 def seal_of(
-    record: Record, seen: Mapping[str, tuple[str, Stat]], made: Mapping[str, object], texts: Mapping[str, str]
+    record: BuildRecord, seen: Mapping[str, tuple[str, Stat]], made: Mapping[str, object], texts: Mapping[str, str]
 ) -> bytes | None:
     """The bytes of a seal; None where the record does not tell all, or not all of its files were seen.
 

@@ -13,7 +13,7 @@ from cacheunit_build.adapters.storage.discovery import CACHE, LinkedFolderError,
 from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.protocols import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ def find_root(start: Path) -> Path:
     return Path(folders.find_root(str(start)))
 
 
-class ProjectFiles:
+class DiskFiles:
     """The files below one root. What was read once stays as it was read for the life of this object.
 
     Paths are relative to the root, with forward slashes.
@@ -165,7 +165,7 @@ class ProjectFiles:
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
         """Writes files, removes others, and last the lock; or leaves all as it was and raises."""
         commit(self.root, files, removed, lock)
-        for path, data in {**files, **({} if lock is None else {LOCK: lock})}.items():
+        for path, data in {**files, **({} if lock is None else {LOCK_FILE: lock})}.items():
             stat = stat_of(self.root / path)
             if stat is not None:
                 self._seen[path] = (fingerprint(data), stat)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.protocols import BoundsError, RefusedError
+from cacheunit_build.domain.protocols import LimitReachedError, RequestRefusedError
 from cacheunit_build.domain.usage import Usage, read_usage
 
 if TYPE_CHECKING:
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from cacheunit_build.domain.target import RequestFormat
+    from cacheunit_build.domain.target import FormatName
 
 KEY_VARIABLE = "CACHEUNIT_API_KEY"
 """The environment variable that holds the key, where no other is named."""
 
-_PATHS: dict[RequestFormat, str] = {
+_PATHS: dict[FormatName, str] = {
     "openai-chat": "chat/completions",
     "openai-responses": "responses",
     "anthropic-messages": "messages",
     "text": "completions",
 }
-_LIMITS: dict[RequestFormat, dict[str, int]] = {
+_LIMITS: dict[FormatName, dict[str, int]] = {
     "openai-chat": {"max_tokens": 1},
     "openai-responses": {"max_output_tokens": 16},
     "anthropic-messages": {"max_tokens": 1},
@@ -52,7 +52,7 @@ class Bounds:
     seconds: float
 
 
-class Endpoint:
+class HttpEndpoint:
     """The API below one URL.
 
     Args:
@@ -84,7 +84,7 @@ class Endpoint:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def ask(self, form: RequestFormat, body: Mapping[str, Any]) -> Usage:
+    def ask(self, form: FormatName, body: Mapping[str, Any]) -> Usage:
         """Sends one request that asks for as little output as may be; gives what it says of the cache.
 
         Raises:
@@ -104,7 +104,7 @@ class Endpoint:
         return self._base.partition("://")[2].partition("/")[0]
 
     @staticmethod
-    def output(form: RequestFormat) -> int:
+    def output(form: FormatName) -> int:
         """The tokens of output that a request asks for."""
         return next(iter(_LIMITS[form].values()))
 
@@ -159,18 +159,18 @@ class Endpoint:
         """Waits."""
         _pause(seconds)
 
-    def _post(self, path: str, body: Mapping[str, Any], form: RequestFormat) -> Any:  # noqa: ANN401 - JSON
+    def _post(self, path: str, body: Mapping[str, Any], form: FormatName) -> Any:  # noqa: ANN401 - JSON
         return self._send("POST", f"{self._base}/{path}", body, form)
 
     def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None, form: RequestFormat, *, tries: int = _TRIES
+        self, method: str, url: str, body: Mapping[str, Any] | None, form: FormatName, *, tries: int = _TRIES
     ) -> Any:  # noqa: ANN401 - JSON
         """One request, tried again where the server is busy or broke off."""
         fault: CacheunitError | None = None
         for attempt in range(tries):
             if self.sent >= self._bounds.requests:
                 message = f"more than {self._bounds.requests} requests are needed"
-                raise BoundsError(Fault(message=message, hint="--max-requests allows more"))
+                raise LimitReachedError(Fault(message=message, hint="--max-requests allows more"))
             self.sent += 1
             try:
                 return self._answer(method, url, body, form)
@@ -180,7 +180,7 @@ class Endpoint:
                     _pause(min(busy.seconds or 2.0**attempt, _LONGEST_WAIT))
         raise fault or fail(f"{url} does not answer")
 
-    def _answer(self, method: str, url: str, body: Mapping[str, Any] | None, form: RequestFormat) -> Any:  # noqa: ANN401
+    def _answer(self, method: str, url: str, body: Mapping[str, Any] | None, form: FormatName) -> Any:  # noqa: ANN401
         import httpx
 
         try:
@@ -214,10 +214,10 @@ class Endpoint:
             hint = f"the key is read from {KEY_VARIABLE}, or from the variable that --key-env names"
             raise fail(f"{url} answers {status}: {said}", hint=hint)
         other = "--model names another model" if "model" in said else None
-        kind = RefusedError if status in _NOT_SO else CacheunitError
+        kind = RequestRefusedError if status in _NOT_SO else CacheunitError
         raise kind(Fault(message=f"{url} answers {status}: {said}", hint=other))
 
-    def _headers(self, form: RequestFormat) -> dict[str, str]:
+    def _headers(self, form: FormatName) -> dict[str, str]:
         if form == "anthropic-messages":
             return {"anthropic-version": _VERSION, **({"x-api-key": self._key} if self._key else {})}
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.domain.protocols import Scanner
+    from cacheunit_build.domain.protocols import SecretScanner
 
 # Addresses have a code of their own.
 _NOT_SECRETS = frozenset(("IPPublicDetector",))
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z]+(?:[-_][a-z]+)+")
 _WORDS = frozenset(("pass", "password", "passwd", "pwd", "secret", "token", "pw", "key", "apikey", "api_key", "user"))
 
 
-def secret_scanner() -> Scanner | None:
+def secret_scanner() -> SecretScanner | None:
     """What finds secrets, None where detect-secrets is not installed."""
     try:
         known = detectors()

@@ -80,7 +80,7 @@ class _HuggingFace:
         return [text[start:end].encode() for start, end in pairwise(cuts)]
 
 
-class TokenizerShelf:
+class LocalTokenizerLoader:
     """Loads each vocabulary once, never over a network.
 
     Args:
@@ -100,9 +100,9 @@ class TokenizerShelf:
         self._compiled = compiled or CompiledVocabularies()
         self._loaded: dict[TokenizerSpec, Vocabulary] = {}
 
-    def reading(self, read: Callable[[str], bytes | None]) -> TokenizerShelf:
+    def reading(self, read: Callable[[str], bytes | None]) -> LocalTokenizerLoader:
         """The same shelf, which reads the project's files anew by `read`; what is not of the project stays loaded."""
-        fresh = TokenizerShelf(read, self._rulers, self._compiled)
+        fresh = LocalTokenizerLoader(read, self._rulers, self._compiled)
         fresh._loaded = {spec: loaded for spec, loaded in self._loaded.items() if spec.path is None}
         return fresh
 

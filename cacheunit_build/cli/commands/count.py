@@ -95,7 +95,7 @@ def _read(session: Session, file: str) -> str:
 
 
 def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: int | None) -> _Ruler:
-    from cacheunit_build.compiler.artifact import ready_target
+    from cacheunit_build.compiler.artifact import load_target
     from cacheunit_build.compiler.count import frame_of
     from cacheunit_build.compiler.project import read_project
     from cacheunit_build.targets.loader import named_target
@@ -104,24 +104,24 @@ def _ruler(session: Session, target: str | None, tokenizer: str | None, unit: in
         raise click.UsageError("--target and --tokenizer exclude each other")
     if tokenizer is not None:
         return _Ruler(vocabulary=_bare(session, tokenizer), frame=None, unit=unit or 0)
-    edges = session.edges()
-    config, targets = read_project(edges.files)
+    adapters = session.adapters()
+    config, targets = read_project(adapters.files)
     goal = named_target(target or config.targets[0], targets)
-    ready = ready_target(goal, edges)
+    ready = load_target(goal, adapters)
     return _Ruler(vocabulary=ready.tokenizer, frame=frame_of(ready), unit=unit or goal.cache.unit or 0)
 
 
 def _bare(session: Session, name: str) -> Tokenizer:
     """The vocabulary of a tokenizer.json anywhere on this machine, or of a tiktoken encoding."""
-    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.target import TokenizerSpec
 
     if name.endswith(".json"):
         file = session.folder / name
-        return TokenizerShelf(lambda _: file.read_bytes() if file.is_file() else None).load(
+        return LocalTokenizerLoader(lambda _: file.read_bytes() if file.is_file() else None).load(
             TokenizerSpec(path=file.name)
         )
-    return TokenizerShelf(lambda _: None).load(TokenizerSpec(encoding=name))
+    return LocalTokenizerLoader(lambda _: None).load(TokenizerSpec(encoding=name))
 
 
 COMMANDS = (_text_command(count), _text_command(pad))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.adapters.storage.project_files import ProjectFiles
+from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.cli.context import (
     NO,
     OK,
-    Progress,
+    ProgressBar,
     Session,
     format_options,
     jobs_option,
@@ -23,14 +23,14 @@ from cacheunit_build.cli.context import (
     with_session,
 )
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.protocols import LOCK, Edges, Past, Selection
+from cacheunit_build.domain.protocols import LOCK_FILE, Adapters, OldVersion, Selection
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cacheunit_build.builder.results import Diff
-    from cacheunit_build.diff.diff import Against
-    from cacheunit_build.domain.protocols import Sources
+    from cacheunit_build.builder.results import DiffResult
+    from cacheunit_build.diff.diff import Baseline
+    from cacheunit_build.domain.protocols import SourceFiles
 
 
 @click.command()
@@ -58,11 +58,11 @@ def diff(
 
     if (only_names or texts) and form != "text":
         raise click.UsageError("--names and --text are text: they exclude another --format")
-    edges = session.edges()
-    older = _against(session, edges, against)
-    with Progress(session) as progress:
+    adapters = session.adapters()
+    older = _against(session, adapters, against)
+    with ProgressBar(session) as progress:
         found = story.diff(
-            edges,
+            adapters,
             older,
             Selection(names=names, target=target),
             progress=progress,
@@ -72,7 +72,7 @@ def diff(
     return NO if found.differences else OK
 
 
-def _tell(session: Session, found: Diff, form: str, *, only_names: bool, texts: bool) -> None:
+def _tell(session: Session, found: DiffResult, form: str, *, only_names: bool, texts: bool) -> None:
     from cacheunit_build.reports import diff as report
 
     for note in found.notes:
@@ -95,44 +95,44 @@ def _tell(session: Session, found: Diff, form: str, *, only_names: bool, texts: 
         put(report.diff_text(found, texts=texts), painted=True)
 
 
-def _against(session: Session, edges: Edges, given: str | None) -> Against:
+def _against(session: Session, adapters: Adapters, given: str | None) -> Baseline:
     """A folder or a file that is there, else a revision."""
     from cacheunit_build.adapters.git.revision import Repository
-    from cacheunit_build.diff.diff import Against
+    from cacheunit_build.diff.diff import Baseline
     from cacheunit_build.lockfile.format import parse_lock
 
     if given == "":
         raise click.UsageError("--against is empty: a revision, a lock or a folder")
     path = None if given is None else session.folder / given
     if path is not None and path.is_dir():
-        files = ProjectFiles(path)
+        files = DiskFiles(path)
         if not files.exists("prefixes") and not _has_settings(files):
             raise fail(f'there is no project in "{given}"', hint="a folder with manifests or settings, or a revision")
-        return Against(label=str(given), past=lambda: _past(edges, files))
+        return Baseline(label=str(given), past=lambda: _past(adapters, files))
     if path is not None and path.is_file():
-        return Against(label=str(given), lock=parse_lock(read_file(path), str(given)))
-    repository = Repository(_root(edges))
+        return Baseline(label=str(given), lock=parse_lock(read_file(path), str(given)))
+    repository = Repository(_root(adapters))
     revision = repository.base() if given is None else repository.revision(given)
     found = repository.files(revision)
     notes = () if revision.note is None else (revision.note,)
-    return Against(label=revision.label, past=lambda: _past(edges, found), notes=notes)
+    return Baseline(label=revision.label, past=lambda: _past(adapters, found), notes=notes)
 
 
-def _has_settings(files: ProjectFiles) -> bool:
-    return any(files.read(name) is not None for name in ("cacheunit.toml", "pyproject.toml", LOCK))
+def _has_settings(files: DiskFiles) -> bool:
+    return any(files.read(name) is not None for name in ("cacheunit.toml", "pyproject.toml", LOCK_FILE))
 
 
-def _root(edges: Edges) -> Path:
-    assert isinstance(edges.files, ProjectFiles)  # noqa: S101 - that is what a session opens
-    return edges.files.root
+def _root(adapters: Adapters) -> Path:
+    assert isinstance(adapters.files, DiskFiles)  # noqa: S101 - that is what a session opens
+    return adapters.files.root
 
 
-def _past(edges: Edges, files: Sources) -> Past:
+def _past(adapters: Adapters, files: SourceFiles) -> OldVersion:
     """That version's world, with the vocabularies that are loaded already."""
-    from cacheunit_build.adapters.tokenizers.loader import TokenizerShelf
+    from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 
-    assert isinstance(edges.tokenizers, TokenizerShelf)  # noqa: S101 - the same
-    return Past(files=files, tokenizers=edges.tokenizers.reading(files.read), encoder=edges.encoder)
+    assert isinstance(adapters.tokenizers, LocalTokenizerLoader)  # noqa: S101 - the same
+    return OldVersion(files=files, tokenizers=adapters.tokenizers.reading(files.read), encoder=adapters.encoder)
 
 
 COMMANDS = (diff,)

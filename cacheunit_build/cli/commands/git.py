@@ -11,15 +11,15 @@ import click
 
 from cacheunit_build.cli.context import NO, OK, Session, put, put_bytes, read_file, say_faults, with_session
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.protocols import LOCK_FILE
 
 if TYPE_CHECKING:
     from cacheunit_build.adapters.git.merge_driver import Clone
-    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.adapters.storage.project_files import DiskFiles
     from cacheunit_build.domain.models import Lock
 
 _ATTRIBUTES = ".gitattributes"
-_LINE = f"{LOCK} merge=cacheunit diff=cacheunit".encode()
+_LINE = f"{LOCK_FILE} merge=cacheunit diff=cacheunit".encode()
 
 
 @click.group()
@@ -72,16 +72,16 @@ def _settings() -> dict[str, str]:
     }
 
 
-def _attribute(clone: Clone, files: ProjectFiles) -> str:
+def _attribute(clone: Clone, files: DiskFiles) -> str:
     """Has the attributes of the lock name both; says whether the file was kept, added to or made."""
     wanted = {"merge": "cacheunit", "diff": "cacheunit"}
-    if clone.attributes(LOCK, *wanted) == wanted:
+    if clone.attributes(LOCK_FILE, *wanted) == wanted:
         return "kept"
     before = files.read(_ATTRIBUTES)
     start = before or b""
     start += b"" if start.endswith(b"\n") or not start else b"\n"
     files.commit({_ATTRIBUTES: start + _LINE + b"\n"}, (), None)
-    if clone.attributes(LOCK, *wanted) != wanted:
+    if clone.attributes(LOCK_FILE, *wanted) != wanted:
         gone = (_ATTRIBUTES,) if before is None else ()
         files.commit({} if before is None else {_ATTRIBUTES: before}, gone, None)
         hint = 'look for its name in .git/info/attributes, which goes before ".gitattributes"'
@@ -89,7 +89,7 @@ def _attribute(clone: Clone, files: ProjectFiles) -> str:
     return "made" if before is None else "added to"
 
 
-def _remove(clone: Clone, files: ProjectFiles) -> None:
+def _remove(clone: Clone, files: DiskFiles) -> None:
     for name in _settings():
         before = clone.setting(name)
         if before is not None:
@@ -109,7 +109,7 @@ _file = click.Path(path_type=Path)
 @click.argument("base", type=_file)
 @click.argument("ours", type=_file)
 @click.argument("theirs", type=_file)
-@click.argument("path", default=LOCK)
+@click.argument("path", default=LOCK_FILE)
 @with_session
 def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> int:
     """Merge three locks by entry into OURS, as git's merge driver; PATH is the lock's name in messages.
@@ -164,7 +164,7 @@ def textconv(session: Session, file: Path) -> int:
 
     data = read_file(session.folder / file)
     try:
-        put(lock_text(parse_lock(data, LOCK)))
+        put(lock_text(parse_lock(data, LOCK_FILE)))
     except CacheunitError:
         put_bytes(data)
     return OK

@@ -10,7 +10,7 @@ import click
 from cacheunit_build.cli.context import (
     NO,
     OK,
-    Progress,
+    ProgressBar,
     Session,
     colourful,
     format_options,
@@ -23,7 +23,7 @@ from cacheunit_build.cli.context import (
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
-    from cacheunit_build.lint.results import Linted
+    from cacheunit_build.lint.results import LintResult
 
 
 @click.command()
@@ -52,9 +52,9 @@ def lint(
     wanted = chosen(select, ignore)
     if codes:
         return _list_codes(form)
-    with Progress(session) as progress:
+    with ProgressBar(session) as progress:
         linted = story(
-            session.edges(), Selection(names=names, target=target), wanted, scan=secret_scanner(), progress=progress
+            session.adapters(), Selection(names=names, target=target), wanted, scan=secret_scanner(), progress=progress
         )
     for note in linted.notes:
         session.say(f'note: {note}; pip install "cacheunit-build[secrets]"')
@@ -74,7 +74,7 @@ def _list_codes(form: str) -> int:
     return OK
 
 
-def _put(session: Session, linted: Linted, form: str) -> None:
+def _put(session: Session, linted: LintResult, form: str) -> None:
     from cacheunit_build.reports import lint as report
     from cacheunit_build.reports.sarif import linted_sarif
 

@@ -23,9 +23,9 @@ from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
-    from cacheunit_build.adapters.system.http_endpoint import Endpoint
-    from cacheunit_build.domain.target import RequestFormat, Target
-    from cacheunit_build.endpoints.verify import Verified
+    from cacheunit_build.adapters.system.http_endpoint import HttpEndpoint
+    from cacheunit_build.domain.target import FormatName, Target
+    from cacheunit_build.endpoints.verify import VerifyResult
     from cacheunit_build.reports.probe import Most
 
 key_option = click.option("--key-env", metavar="NAME", help="Variable that holds the key. Default: CACHEUNIT_API_KEY.")
@@ -38,14 +38,14 @@ timeout_option = click.option(
 )
 
 
-def endpoint(url: str, key_env: str | None, max_requests: int, timeout: float) -> Endpoint:
+def endpoint(url: str, key_env: str | None, max_requests: int, timeout: float) -> HttpEndpoint:
     """The endpoint of the command line; the key comes from the environment only."""
-    from cacheunit_build.adapters.system.http_endpoint import KEY_VARIABLE, Bounds, Endpoint
+    from cacheunit_build.adapters.system.http_endpoint import KEY_VARIABLE, Bounds, HttpEndpoint
 
     key = os.environ.get(key_env or KEY_VARIABLE)
     if key_env is not None and not key:
         raise fail(f'there is no key in the environment variable "{key_env}"', hint=f"export {key_env}=…")
-    return Endpoint(url, Bounds(requests=max_requests, seconds=timeout), key=key)
+    return HttpEndpoint(url, Bounds(requests=max_requests, seconds=timeout), key=key)
 
 
 @click.command()
@@ -86,7 +86,7 @@ def verify(
 
     with endpoint(url, key_env, max_requests, timeout) as server:
         results = story.verify(
-            session.edges(),
+            session.adapters(),
             server,
             Selection(names=names, target=target),
             story.Patience(attempts=attempts, wait=wait),
@@ -129,7 +129,7 @@ def probe(
     session: Session,
     url: str,
     model: str,
-    request_form: RequestFormat,
+    request_form: FormatName,
     key_env: str | None,
     form: str,
     *,
@@ -154,7 +154,7 @@ def probe(
         subject = Subject(model=model, form=request_form, nonce=nonce, tokens=max_tokens, wait=wait)
         probed = story.probe(server, subject)
         day = dt.datetime.now(dt.UTC).date().isoformat()
-        place = report.Place(host=server.host, model=model, form=request_form, day=day, known=known)
+        place = report.ProbeContext(host=server.host, model=model, form=request_form, day=day, known=known)
     if form == "json":
         put_json(report.probed_data(probed, place))
     else:
@@ -174,7 +174,7 @@ def _known_target(session: Session, model: str) -> Target | None:
     return find_target(model, known)
 
 
-def _most(server: Endpoint, known: Target | None, form: RequestFormat, requests: int, tokens: int) -> Most:
+def _most(server: HttpEndpoint, known: Target | None, form: FormatName, requests: int, tokens: int) -> Most:
     """What is sent at most, at the prices of the known target."""
     from cacheunit_build.reports.probe import Most
 
@@ -183,7 +183,7 @@ def _most(server: Endpoint, known: Target | None, form: RequestFormat, requests:
     return Most(requests=requests, tokens=tokens, output=server.output(form), write=write, price=price)
 
 
-def _tell(session: Session, result: Verified) -> None:
+def _tell(session: Session, result: VerifyResult) -> None:
     if session.verbose:
         observed = "nothing reported" if result.observed is None else f"{result.observed:,} tokens from the cache"
         session.say(f"{result.prefix} for {result.target}, request {result.continuation + 1}: {observed}")

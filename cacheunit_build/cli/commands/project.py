@@ -11,7 +11,7 @@ from cacheunit_build.cli.context import (
     NO,
     OK,
     WRONG,
-    Progress,
+    ProgressBar,
     Session,
     format_option,
     format_options,
@@ -30,7 +30,7 @@ from cacheunit_build.domain.models import Artifact
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
-    from cacheunit_build.builder.results import Built, Checked
+    from cacheunit_build.builder.results import BuildResult, CheckResult
 
 _names = click.argument("names", metavar="[NAME]...", nargs=-1)
 
@@ -51,13 +51,13 @@ def build(session: Session, names: tuple[str, ...], target: str | None, form: st
         if built is None:
             from cacheunit_build.builder import build as story
 
-            with Progress(session) as progress:
-                edges = session.edges_of(files, memory)
-                built = story.build(edges, selection, locked=locked, progress=progress, jobs=jobs)
+            with ProgressBar(session) as progress:
+                adapters = session.adapters_of(files, memory)
+                built = story.build(adapters, selection, locked=locked, progress=progress, jobs=jobs)
     return tell_built(session, built, form)
 
 
-def tell_built(session: Session, built: Built, form: str) -> int:
+def tell_built(session: Session, built: BuildResult, form: str) -> int:
     """Reports a build; gives its exit code."""
     if form == "json":
         from cacheunit_build.reports.data import built_data
@@ -72,7 +72,7 @@ def tell_built(session: Session, built: Built, form: str) -> int:
     return WRONG if built.faults else NO if built.drift else OK
 
 
-def _put_review(session: Session, form: str, markdown: str, found: Built | Checked) -> None:
+def _put_review(session: Session, form: str, markdown: str, found: BuildResult | CheckResult) -> None:
     """Markdown as it is; or annotations, and the Markdown in the summary of the job."""
     from cacheunit_build.reports.markdown import review_annotations
 
@@ -85,7 +85,7 @@ def _put_review(session: Session, form: str, markdown: str, found: Built | Check
         summarize(markdown)
 
 
-def _tell_built(session: Session, built: Built) -> None:
+def _tell_built(session: Session, built: BuildResult) -> None:
     from cacheunit_build.reports.text import built_text, drift_text
 
     for note in built.notes:
@@ -117,12 +117,12 @@ def check(session: Session, names: tuple[str, ...], target: str | None, form: st
     if checked is None:
         from cacheunit_build.builder import build as story
 
-        with Progress(session) as progress:
-            checked = story.check(session.edges(), selection, progress=progress, jobs=jobs)
+        with ProgressBar(session) as progress:
+            checked = story.check(session.adapters(), selection, progress=progress, jobs=jobs)
     return tell_checked(session, checked, form)
 
 
-def tell_checked(session: Session, checked: Checked, form: str) -> int:
+def tell_checked(session: Session, checked: CheckResult, form: str) -> int:
     """Reports a check; gives its exit code."""
     if form == "json":
         from cacheunit_build.reports.data import checked_data
@@ -137,7 +137,7 @@ def tell_checked(session: Session, checked: Checked, form: str) -> int:
     return WRONG if checked.faults else OK if checked.ok else NO
 
 
-def _tell_checked(session: Session, checked: Checked) -> None:
+def _tell_checked(session: Session, checked: CheckResult) -> None:
     from cacheunit_build.reports.text import checked_text
 
     for note in checked.notes:
@@ -159,27 +159,27 @@ def _tell_checked(session: Session, checked: Checked) -> None:
 @with_session
 def show(session: Session, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
     """Print the exact bytes of an artifact, as the sources give them now."""
-    from cacheunit_build.compiler.project import compile_without_faults, origins_of
+    from cacheunit_build.compiler.project import compile_or_fail, source_maps
     from cacheunit_build.reports.sources import sources_text
     from cacheunit_build.reports.text import tokens_text
 
     if tokens + request + sources > 1:
         raise click.UsageError("--tokens, --request and --sources exclude one another")
-    edges = session.edges()
-    compiled = compile_without_faults(edges, Selection(names=(name,), target=target))
+    adapters = session.adapters()
+    compiled = compile_or_fail(adapters, Selection(names=(name,), target=target))
     if len(compiled.artifacts) > 1:
         which = ", ".join(f"{artifact.prefix} for {artifact.target}" for artifact in compiled.artifacts)
         raise fail(f'"{name}" has {len(compiled.artifacts)} artifacts', hint=f"name one of {which}")
     artifact = compiled.artifacts[0]
     assert isinstance(artifact, Artifact)  # noqa: S101 - nothing is reused here
     if sources:
-        origins = origins_of(edges.files, compiled.config, artifact.variant)
+        origins = source_maps(adapters.files, compiled.config, artifact.variant)
         put(sources_text(origins.system, artifact.padding_text))
         return OK
     if not tokens:
         put_bytes(artifact.request if request else artifact.text)
         return OK
-    put(tokens_text(artifact, compiled.targets[artifact.target].tokenizer.pieces(artifact.stem)))
+    put(tokens_text(artifact, compiled.targets[artifact.target].tokenizer.pieces(artifact.framed_prefix)))
     return OK
 
 
@@ -199,7 +199,7 @@ def explain(session: Session, name: str | None, target: str | None, form: str, *
         return _explain_families(session, Selection(names=(name,) if name else (), target=target), form)
     if name is None:
         raise click.UsageError("Missing argument 'NAME': which prefix is to be explained, or --family for all")
-    explained = story.explain(session.edges(), Selection(names=(name,), target=target))
+    explained = story.explain(session.adapters(), Selection(names=(name,), target=target))
     if form == "json":
         put_json({"artifacts": [explained_data(item) for item in explained]})
     else:
@@ -211,7 +211,7 @@ def _explain_families(session: Session, selection: Selection, form: str) -> int:
     from cacheunit_build.diff.sharing import families
     from cacheunit_build.reports.sharing import families_data, families_text
 
-    found = families(session.edges(), selection)
+    found = families(session.adapters(), selection)
     if form == "json":
         put_json(families_data(found))
     else:

@@ -57,10 +57,10 @@ def _warn_of_age(session: Session, target: Target) -> None:
 @with_session
 def init(session: Session, files: tuple[Path, ...]) -> int:
     """Make a project in the folder, with a prefix for each existing prompt FILE; change no file that is there."""
-    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.adapters.storage.project_files import DiskFiles
     from cacheunit_build.cli.scaffold import new_project, prefix_name
     from cacheunit_build.parsing.document import decode
-    from cacheunit_build.parsing.settings import parse_config
+    from cacheunit_build.parsing.settings import parse_settings
 
     prompts: dict[str, str] = {}
     for file in (session.folder / path for path in files):
@@ -68,9 +68,9 @@ def init(session: Session, files: tuple[Path, ...]) -> int:
         if name in prompts:
             raise fail(f'two of the files would be prefix "{name}"', hint="rename one of them")
         prompts[name] = decode(read_file(file), str(file))
-    project = ProjectFiles(session.folder)
+    project = DiskFiles(session.folder)
     made = new_project(prompts)
-    if parse_config(project.read("pyproject.toml"), None).path is not None:
+    if parse_settings(project.read("pyproject.toml"), None).path is not None:
         del made["cacheunit.toml"]
     present = [path for path in made if project.read(path) is not None]
     clashes = [path for path in present if path.startswith(("prefixes/", "templates/"))]
@@ -103,11 +103,11 @@ def _manifest_schema() -> dict[str, Any]:
 
 
 def _config_schema() -> dict[str, Any]:
-    from cacheunit_build.parsing.settings import ConfigSchema
+    from cacheunit_build.parsing.settings import SettingsSchema
     from cacheunit_build.targets.loader import TargetTable
 
     table = TargetTable.model_json_schema(ref_template="#/$defs/{model}")
-    settings = ConfigSchema.model_json_schema()
+    settings = SettingsSchema.model_json_schema()
     settings["properties"]["target"]["additionalProperties"] = {"$ref": "#/$defs/TargetTable"}
     definitions = {**settings.pop("$defs", {}), **table.pop("$defs", {}), "TargetTable": table}
     return {**_DIALECT, **settings, "$defs": definitions}

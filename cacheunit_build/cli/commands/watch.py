@@ -13,16 +13,16 @@ from cacheunit_build.adapters.storage.project_files import find_root
 from cacheunit_build.builder.up_to_date import quick_build
 from cacheunit_build.cli.context import INTERRUPTED, Session, jobs_option, put, say_faults, with_session
 from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.domain.protocols import LOCK
+from cacheunit_build.domain.protocols import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cacheunit_build.adapters.storage.project_files import ProjectFiles
+    from cacheunit_build.adapters.storage.project_files import DiskFiles
     from cacheunit_build.adapters.system.file_watcher import Watched
-    from cacheunit_build.builder.results import Built
-    from cacheunit_build.domain.protocols import Edges
+    from cacheunit_build.builder.results import BuildResult
+    from cacheunit_build.domain.protocols import Adapters
 
 FOLDERS = ("prefixes", "templates", "build")
 
@@ -32,7 +32,7 @@ class WatchBuilds:
 
     Args:
         root: the project's root.
-        edges: makes the outside world anew for each build.
+        adapters: makes the outside world anew for each build.
         jobs: how many threads compile.
         show: takes each line for people.
         complain: takes the faults of a failing build.
@@ -41,13 +41,13 @@ class WatchBuilds:
     def __init__(
         self,
         root: Path,
-        edges: Callable[[Path], Edges],
+        adapters: Callable[[Path], Adapters],
         show: Callable[[str], None],
         complain: Callable[[tuple[Fault, ...]], None],
         jobs: int = 1,
     ) -> None:
         self.root = root
-        self._edges = edges
+        self._adapters = adapters
         self._show = show
         self._complain = complain
         self._jobs = jobs
@@ -63,22 +63,22 @@ class WatchBuilds:
         own = (f"{build}/", f"{CACHE}/")
         return Watched(
             folders=frozenset((prefixes, templates)),
-            files=frozenset(path for path in self._asked if not path.startswith(own) and path != LOCK),
-            ignored=frozenset((build, CACHE, LOCK)),
+            files=frozenset(path for path in self._asked if not path.startswith(own) and path != LOCK_FILE),
+            ignored=frozenset((build, CACHE, LOCK_FILE)),
         )
 
-    def build(self) -> Built:
+    def build(self) -> BuildResult:
         """Builds once, and shows what changed; a build that has nothing to do shows nothing."""
         from cacheunit_build.builder import build as story
         from cacheunit_build.reports.watch import watch_lines
 
         begun = time.monotonic()
-        edges = self._edges(self.root)
-        with edges.files.exclusive():
-            edges.memory.begin()
-            built = self._unchanged(edges) or story.build(edges, jobs=self._jobs)
+        adapters = self._adapters(self.root)
+        with adapters.files.exclusive():
+            adapters.memory.begin()
+            built = self._unchanged(adapters) or story.build(adapters, jobs=self._jobs)
         seconds = time.monotonic() - begun
-        self._remember(edges)
+        self._remember(adapters)
         if built.faults != self._faults:
             if built.faults:
                 self._complain(built.faults)
@@ -89,19 +89,19 @@ class WatchBuilds:
             self._show(line)
         return built
 
-    def _unchanged(self, edges: Edges) -> Built | None:
+    def _unchanged(self, adapters: Adapters) -> BuildResult | None:
         try:
-            return quick_build(edges.files, edges.memory)
+            return quick_build(adapters.files, adapters.memory)
         except CacheunitError:
             return None
 
-    def _remember(self, edges: Edges) -> None:
-        from cacheunit_build.parsing.settings import parse_config
+    def _remember(self, adapters: Adapters) -> None:
+        from cacheunit_build.parsing.settings import parse_settings
 
-        files: ProjectFiles = edges.files  # type: ignore[assignment]
+        files: DiskFiles = adapters.files  # type: ignore[assignment]
         self._asked = frozenset(files.asked)
         try:
-            config = parse_config(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+            config = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
         except CacheunitError:
             return
         self._folders = (config.prefixes, config.templates, config.build)
@@ -117,7 +117,7 @@ def watch(session: Session, *, poll: bool, jobs: int) -> int:
 
     builds = WatchBuilds(
         find_root(session.folder).resolve(),
-        session.edges_again(),
+        session.adapters_factory(),
         lambda line: put(f"{dt.datetime.now().astimezone():%H:%M:%S} {line}"),
         say_faults,
         jobs,

@@ -9,10 +9,10 @@ from cacheunit_build.lint.rules.leaks import leak_hits
 from cacheunit_build.lint.rules.volatile import volatile_hits
 
 if TYPE_CHECKING:
-    from cacheunit_build.lint.segment import Hit, Passage
+    from cacheunit_build.lint.segment import Match, Segment
 
 
-def text_hits(passage: Passage) -> list[Hit]:
+def text_hits(passage: Segment) -> list[Match]:
     """What can be said of a passage alone, in its order."""
     hits = [*volatile_hits(passage), *leak_hits(passage), *character_hits(passage)]
     return sorted(hits, key=lambda hit: (hit.start, hit.code))

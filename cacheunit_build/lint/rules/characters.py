@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cacheunit_build.lint.segment import Hit, Passage
+    from cacheunit_build.lint.segment import Match, Segment
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _AUTOESCAPED = frozenset(("&#34;", "&#39;"))
@@ -36,7 +36,7 @@ _KNOWN_TOKENS = re.compile(
 _ZERO_WIDTH_NAMES = {"\u00ad": "SOFT HYPHEN", "\ufeff": "BYTE ORDER MARK"}
 
 
-def character_hits(passage: Passage) -> Iterator[Hit]:
+def character_hits(passage: Segment) -> Iterator[Match]:
     """Entities, invisible and control characters, odd line ends, escapes, control tokens of well-known models."""
     for match in _ENTITY.finditer(passage.text):
         if html.unescape(match[0]) != match[0] and (match[0] in _AUTOESCAPED or not _is_markup(passage, match)):
@@ -52,13 +52,13 @@ def character_hits(passage: Passage) -> Iterator[Hit]:
         yield from _escaped(passage, match)
 
 
-def _is_markup(passage: Passage, match: re.Match[str]) -> bool:
+def _is_markup(passage: Segment, match: re.Match[str]) -> bool:
     """Whether an entity stands in code, in HTML, where the text is about HTML, or for the bar in a Markdown table."""
     bar = html.unescape(match[0]) == "|"
     return bar or passage.in_code(match.start()) or _ABOUT_HTML.search(passage.line(match.start())) is not None
 
 
-def _invisible(passage: Passage) -> Iterator[Hit]:
+def _invisible(passage: Segment) -> Iterator[Match]:
     for match in _ZERO_WIDTH.finditer(passage.text):
         character, start = match[0], match.start()
         if _TAGS[0] <= character <= _TAGS[1]:
@@ -97,7 +97,7 @@ def _beside_right_to_left(text: str, offset: int) -> bool:
     return any(unicodedata.bidirectional(c) in ("R", "AL") and not _BIDI.match(c) for c in near)
 
 
-def _escaped(passage: Passage, match: re.Match[str]) -> Iterator[Hit]:
+def _escaped(passage: Segment, match: re.Match[str]) -> Iterator[Match]:
     """Escapes that stand for letters beside text, or for what HTML escapes; not a lone one that is discussed."""
     spelt = "".join(chr(int(code, 16)) for code in match[0].split("\\u")[1:])
     html_safe = all(character in "<>&'" for character in spelt)
@@ -107,7 +107,7 @@ def _escaped(passage: Passage, match: re.Match[str]) -> Iterator[Hit]:
         yield passage.hit("CU309", *match.span(), f'{match[0]} stands for "{spelt}"')
 
 
-def token_hits(passage: Passage, controls: Sequence[str]) -> Iterator[Hit]:
+def token_hits(passage: Segment, controls: Sequence[str]) -> Iterator[Match]:
     """Control tokens: those of the target that the text spells (`controls`), and those of well-known other models."""
     for token in controls:
         for match in re.finditer(re.escape(token), passage.text):
@@ -117,7 +117,7 @@ def token_hits(passage: Passage, controls: Sequence[str]) -> Iterator[Hit]:
             yield passage.hit("CU308", *match.span(), f"{match[0]} is a control token of other models", "info")
 
 
-def mixed_normalization(passages: Sequence[Passage]) -> Iterator[tuple[Passage, Hit]]:
+def mixed_normalization(passages: Sequence[Segment]) -> Iterator[tuple[Segment, Match]]:
     """Decomposed characters, each kind once, if composed ones stand in the same prefix."""
     if not any(_is_composed(c) for passage in passages if not passage.text.isascii() for c in set(passage.text)):
         return

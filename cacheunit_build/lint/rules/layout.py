@@ -12,11 +12,11 @@ from cacheunit_build.lint.segment import milder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.models import Artifact
-    from cacheunit_build.domain.target import CacheRule
     from cacheunit_build.lint.results import Severity
     from cacheunit_build.lint.rules.sections import Parting
-    from cacheunit_build.lint.segment import Hit
+    from cacheunit_build.lint.segment import Match
 
 _FEW = 16
 """A unit has this many times what is a few tokens."""
@@ -71,24 +71,24 @@ def standing(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
 
 def soft_end(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
     """Tokens at the end that may change with what follows."""
-    if not artifact.soft or artifact.margin:
+    if not artifact.unstable or artifact.margin:
         return
     tokens, unit = artifact.entry.tokens, rule.unit if rule.kind == "blocks" else None
-    last = "token" if artifact.soft == 1 else _tokens(artifact.soft)
+    last = "token" if artifact.unstable == 1 else _tokens(artifact.unstable)
     message = f"the last {last} may change with what follows"
-    if unit and (tokens + artifact.soft) // unit > tokens // unit:
+    if unit and (tokens + artifact.unstable) // unit > tokens // unit:
         yield advise("CU404", f"{message}: {_units(1)} of {unit:,} less is cached", severity="warning")
     else:
-        yield advise("CU404", f"{message}, and {'is' if artifact.soft == 1 else 'are'} not cached")
+        yield advise("CU404", f"{message}, and {'is' if artifact.unstable == 1 else 'are'} not cached")
 
 
-def exposed(artifact: Artifact, rule: CacheRule, hit: Hit, offset: int, count: Callable[[str], int]) -> Advice | None:
-    """What a volatile hit at a character of the stem makes the model read anew; None where little stands after it.
+def exposed(artifact: Artifact, rule: CacheRule, hit: Match, offset: int, count: Callable[[str], int]) -> Advice | None:
+    """What a volatile hit at a character of the framed_prefix makes the model read anew; None where little stands after it.
 
     An error-grade hit in the first unit is an error, and what is milder stays one step milder.
     """
     tokens, unit = artifact.entry.tokens, rule.unit if rule.kind == "blocks" and not artifact.margin else None
-    before = count(artifact.stem[:offset])
+    before = count(artifact.framed_prefix[:offset])
     after = tokens - before
     if after < (unit or _LONG):
         return None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cacheunit_build.lint.results import Severity
-    from cacheunit_build.lint.segment import Hit, Passage
+    from cacheunit_build.lint.segment import Match, Segment
 
 _SEGMENT = r"[\w.@+~-]+"
 _HOME = re.compile(
@@ -55,7 +55,7 @@ _MACHINES = frozenset(("git", "noreply", "no-reply", "donotreply", "hg", "action
 _FILES = frozenset(("png", "jpg", "jpeg", "svg", "gif", "js", "ts", "css", "md", "json", "yaml", "yml", "py", "html"))
 
 
-def leak_hits(passage: Passage) -> Iterator[Hit]:
+def leak_hits(passage: Segment) -> Iterator[Match]:
     """Absolute paths, hosts and e-mail addresses, those for documentation aside."""
     yield from _paths(passage)
     yield from _hosts(passage)
@@ -65,7 +65,7 @@ def leak_hits(passage: Passage) -> Iterator[Hit]:
             yield passage.hit("CU203", *match.span(), f'"{match[0]}" is an e-mail address')
 
 
-def _paths(passage: Passage) -> Iterator[Hit]:
+def _paths(passage: Segment) -> Iterator[Match]:
     for match in _HOME.finditer(passage.text):
         if match[1].lower().rstrip(".") not in _ACCOUNTS and match[1].strip("."):
             severity: Severity | None = "info" if passage.is_example(match.start()) else None
@@ -75,7 +75,7 @@ def _paths(passage: Passage) -> Iterator[Hit]:
             yield passage.hit("CU201", *match.span(), f'"{match[0]}" is a path of one machine')
 
 
-def _hosts(passage: Passage) -> Iterator[Hit]:
+def _hosts(passage: Segment) -> Iterator[Match]:
     for match in _HOST.finditer(passage.text):
         host = match[1].lower()
         in_url = match.start(1) > match.start()
@@ -93,7 +93,7 @@ def _hosts(passage: Passage) -> Iterator[Hit]:
             yield passage.hit("CU202", *match.span(), f'"{match[0]}" is {kind} address')
 
 
-def _is_code(passage: Passage, match: re.Match[str], host: str) -> bool:
+def _is_code(passage: Segment, match: re.Match[str], host: str) -> bool:
     """Dotted names of programs end like hosts: `com.acme.internal` is a package, `self.local` a field."""
     dotted = host.split(".")
     reverse = dotted[0] in ("com", "org", "net", "io", "dev", "de") or dotted[0] in ("self", "this", "env", "config")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.segment import Hit, Passage, milder
+from cacheunit_build.lint.segment import Match, Segment, milder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ _UUID = re.compile(
 )
 _HEX = re.compile(r"(?<![\w@/+=-])(?:0x)?[0-9a-fA-F]{32,}(?![\w/+=-])")
 _NOUNS = (
-    r"(?:entries|entities|records|rows|documents|docs|items|nodes|edges|files|users|customers|products|articles|pages"
+    r"(?:entries|entities|records|rows|documents|docs|items|nodes|adapters|files|users|customers|products|articles|pages"
     r"|tickets|issues|messages|chunks|vectors|embeddings|objects|tables|repositories|repos|images|indexed|available|total)"
 )
 _COUNT = re.compile(rf"(?<![\w.,])(\d{{1,3}}(?:[,_ ]\d{{3}})+|\d{{3,}})\+?(?: [a-z]+)? {_NOUNS}\b", re.IGNORECASE)
@@ -70,7 +70,7 @@ _SAMPLES = frozenset(
 _FEW_DIGITS = 4
 
 
-def volatile_hits(passage: Passage) -> Iterator[Hit]:
+def volatile_hits(passage: Segment) -> Iterator[Match]:
     """Dates and times, epoch numbers, identifiers, hashes; in tools, live counters."""
     yield from _times(passage)
     for match in _EPOCH.finditer(passage.text):
@@ -80,7 +80,7 @@ def volatile_hits(passage: Passage) -> Iterator[Hit]:
         yield from _counters(passage)
 
 
-def _times(passage: Passage) -> Iterator[Hit]:
+def _times(passage: Segment) -> Iterator[Match]:
     """Each date and time once: as a timestamp, else as a date, else as a time."""
     taken: list[tuple[int, int]] = []
     for pattern in (_STAMP, _STAMP_ALONE):
@@ -98,14 +98,14 @@ def _times(passage: Passage) -> Iterator[Hit]:
             yield _told(passage, "CU103", match, f'"{match[0]}" is a time of day')
 
 
-def _dated(passage: Passage, match: re.Match[str]) -> Hit:
+def _dated(passage: Segment, match: re.Match[str]) -> Match:
     """A date; one that is called today's is out of date tomorrow."""
     if _NOW.search(passage.before(match.start())):
         return _told(passage, "CU102", match, f'the text calls "{match[0]}" the present day', "error")
     return _told(passage, "CU102", match, f'"{match[0]}" is a date')
 
 
-def _identifiers(passage: Passage) -> Iterator[Hit]:
+def _identifiers(passage: Segment) -> Iterator[Match]:
     for match in _UUID.finditer(passage.text):
         if not _is_sample(match[0]):
             yield _told(passage, "CU105", match, f'"{match[0]}" is a UUID')
@@ -116,7 +116,7 @@ def _identifiers(passage: Passage) -> Iterator[Hit]:
             yield _told(passage, "CU106", match, f"{len(digits)} hex digits, {digits[:8]}…")
 
 
-def _counters(passage: Passage) -> Iterator[Hit]:
+def _counters(passage: Segment) -> Iterator[Match]:
     for match in _COUNT.finditer(passage.text):
         number = int(re.sub(r"[,_ ]", "", match[1]))
         round_one = number % 100 == 0 and not passage.text[: match.start()].endswith("(")
@@ -124,7 +124,7 @@ def _counters(passage: Passage) -> Iterator[Hit]:
             yield passage.hit("CU107", *match.span(), f'"{match[0]}" counts what grows')
 
 
-def _told(passage: Passage, code: str, match: re.Match[str], message: str, severity: Severity | None = None) -> Hit:
+def _told(passage: Segment, code: str, match: re.Match[str], message: str, severity: Severity | None = None) -> Match:
     """A hit, milder where it looks meant as an example."""
     hit = passage.hit(code, *match.span(), message, severity)
     said_now = severity is not None  # words on the line, as for the form of a date, do not make that an example
