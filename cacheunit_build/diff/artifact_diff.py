@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.builder.results import FirstChange
 from cacheunit_build.compiler.padding_plan import Count
 from cacheunit_build.diff.change_location import SourceChanges
+from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_rule import ChangeImpact, Cost
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
@@ -15,7 +15,7 @@ from cacheunit_build.domain.source_map import SourceLine
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cacheunit_build.builder.results import Difference, Part
+    from cacheunit_build.diff.results import Difference, Part
     from cacheunit_build.diff.snapshot import Snapshot
     from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.models import Artifact

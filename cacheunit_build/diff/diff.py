@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.builder.results import Difference, DiffResult
 from cacheunit_build.compiler.project import compile_or_fail, compile_project, read_project
 from cacheunit_build.diff.artifact_diff import ArtifactDiff
+from cacheunit_build.diff.results import Difference, DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.models import Lock

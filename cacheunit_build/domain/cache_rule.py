@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.domain.sequences import common_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
 MarkerName = Literal["cache_control", "prompt_cache_breakpoint"]

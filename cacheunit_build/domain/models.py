@@ -10,7 +10,7 @@ from cacheunit_build.domain.errors import Fault
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.parsing.document import Document
+    from cacheunit_build.domain.document import Document
 
 AxisValue = str | int | bool
 Role = Literal["user", "assistant"]

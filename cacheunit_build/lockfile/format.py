@@ -18,7 +18,7 @@ from cacheunit_build.parsing.validation import Strict, validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from cacheunit_build.parsing.document import Document
+    from cacheunit_build.domain.document import Document
 
 VERSION = 1
 """The version of the lock's format that this code reads and writes."""

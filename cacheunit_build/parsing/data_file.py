@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cacheunit_build.parsing.document import Document, decode, read_json
+from cacheunit_build.domain.document import Document
+from cacheunit_build.parsing.document import decode, read_json
 from cacheunit_build.parsing.yaml import read_yaml
 
 

@@ -6,32 +6,15 @@ import json
 import math
 import re
 import tomllib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-Keys = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """A parsed file: its value, and the line (from 1) on which each key or item stands."""
-
-    path: str
-    value: Any
-    lines: Mapping[Keys, int] = field(default_factory=dict)
-
-    def line(self, keys: Sequence[str | int]) -> int | None:
-        """The line of the value under `keys`, or of the nearest value around it."""
-        found = tuple(keys)
-        while found not in self.lines and found:
-            found = found[:-1]
-        return self.lines.get(found)
-
+    from cacheunit_build.domain.document import Keys
 
 class SpelledFloat(float):
     """A float that prints as it was typed."""

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.models import Settings
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.parsing.document import Document, read_toml
+from cacheunit_build.parsing.document import read_toml
 from cacheunit_build.parsing.validation import Strict, validate
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from cacheunit_build.domain.models import Tool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from cacheunit_build.parsing.document import Document
+    from cacheunit_build.domain.document import Document
 
 NOT_SENT = frozenset({"title", "annotations", "outputSchema", "icons", "execution", "_meta"})
 """Keys of an MCP tool that describe it to the client and are not part of a request."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-    from cacheunit_build.parsing.document import Document
+    from cacheunit_build.domain.document import Document
 
 Model = TypeVar("Model", bound=BaseModel)
 

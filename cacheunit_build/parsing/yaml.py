@@ -12,8 +12,9 @@ from typing import Any
 
 import yaml
 
+from cacheunit_build.domain.document import Document, Keys
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.parsing.document import Document, Keys, SpelledFloat, decode, normal_lines
+from cacheunit_build.parsing.document import SpelledFloat, decode, normal_lines
 
 MOST_ALIASED = 100_000
 """The most values that aliases may repeat in one document."""

@@ -14,7 +14,7 @@ from cacheunit_build.reports.text_diff import text_diff
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cacheunit_build.builder.results import Difference, DiffResult, FirstChange
+    from cacheunit_build.diff.results import Difference, DiffResult, FirstChange
     from cacheunit_build.domain.cache_rule import Cost
     from cacheunit_build.domain.target import Price
 

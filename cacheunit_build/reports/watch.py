@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.cache_rule import ChangeImpact
 from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.models import Artifact
 from cacheunit_build.reports.text import units_text
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.domain.cache_rule import ChangeImpact
     from cacheunit_build.domain.models import ArtifactRecord, LockEntry
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from cacheunit_build.domain.cache_rule import CacheKind, CacheRule, Evidence, Grade, MarkerName
+from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.target import FormatName, Frame, Price, Target, TokenizerSpec
-from cacheunit_build.parsing.document import Document, read_toml
+from cacheunit_build.parsing.document import read_toml
 from cacheunit_build.parsing.validation import Strict, validate
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jinja2.compiler import Frame
     from jinja2.nodes import EvalContext
 
-    from cacheunit_build.parsing.document import Document, Keys
+    from cacheunit_build.domain.document import Document, Keys
 
 _NEAR = 200  # lines of a source in which the next line of a text is looked for
 

@@ -28,8 +28,8 @@ from cacheunit_build.domain.protocols import LOCK_FILE, Adapters, OldVersion, Se
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cacheunit_build.builder.results import DiffResult
     from cacheunit_build.diff.diff import Baseline
+    from cacheunit_build.diff.results import DiffResult
     from cacheunit_build.domain.protocols import SourceFiles
 
 
