@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from conftest import Cacheunit, Project, Ran
 
     from cacheunit_build.compiler.prefix import CompiledPrefix
-    from cacheunit_build.domain.models import Rendered, Variant
+    from cacheunit_build.domain.manifest import Variant
+    from cacheunit_build.domain.prompt import Rendered
 
 PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 LOCK_FILE = "cacheunit.lock"
@@ -782,14 +783,14 @@ def test_what_a_build_keeps_in_memory_is_what_it_wrote(shop: Project) -> None:
     adapters = Session(shop.root, quiet=True, verbose=False).adapters()
     shop.edit("templates/general.md.j2", "one", "two")
     assert build(adapters).faults == ()
-    kept: Any = adapters.memory
+    kept: Any = adapters.records
     kept = kept.again()
     written = BuildCache(shop.path(".cacheunit"))
-    assert kept.recall() == written.recall()
+    assert kept.valid_record() == written.valid_record()
     assert kept.stats() == written.stats()
     assert kept.trusted_before() == written.trusted_before()
     shop.write({RECORD: b"garbage"})
-    assert kept.again().recall() is None
+    assert kept.again().valid_record() is None
 
 
 def test_a_target_with_a_python_encoder_is_compiled_each_time(

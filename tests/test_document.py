@@ -9,9 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cacheunit_build.domain.document import decode
 from cacheunit_build.domain.errors import CacheunitError, did_you_mean
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.parsing.document import decode, read_json, read_toml
+from cacheunit_build.domain.toml import read_toml
+from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.yaml import read_yaml
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=12)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.models import Lock, LockEntry, TargetIdentity
-from cacheunit_build.lockfile.format import LockUnknownError, drift_between, drift_on_disk, parse_lock, write_lock
+from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
+from cacheunit_build.lockfile.drift import drift_between, drift_on_disk
+from cacheunit_build.lockfile.format import LockUnknownError, parse_lock, write_lock
 
 SHA = ["sha256:" + digit * 64 for digit in "0123456789abcdef"]
 shas = st.sampled_from(SHA)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cacheunit_build.adapters.git.merge_driver import merge_texts
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.models import Lock, LockEntry, TargetIdentity
+from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
 from cacheunit_build.lockfile.format import LockUnknownError, parse_lock, write_lock
 from cacheunit_build.lockfile.merge import merge_locks
 

@@ -13,7 +13,7 @@ from cacheunit_build.parsing.manifest import ManifestSchema, expand, parse_manif
 from cacheunit_build.parsing.settings import parse_settings
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.models import Manifest
+    from cacheunit_build.domain.manifest import Manifest
 
 
 def manifest(text: str) -> Manifest:

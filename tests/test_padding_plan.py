@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from cacheunit_build.compiler.padding_plan import Count, make_plan
 from cacheunit_build.domain.cache_rule import CacheRule
-from cacheunit_build.domain.models import Padding
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
     from conftest import Project
 
+    from cacheunit_build.domain.artifact import PaddingPlan
     from cacheunit_build.domain.cache_rule import CacheKind
-    from cacheunit_build.domain.models import PaddingMode, PaddingPlan
+    from cacheunit_build.domain.manifest import PaddingMode
 
 MODES: tuple[PaddingMode, ...] = ("auto", "always", "off")
 KINDS: tuple[CacheKind, ...] = ("blocks", "breakpoints", "tokens", "unknown")
@@ -35,7 +35,7 @@ def blocks(unit: int | None = 128, **more: Any) -> CacheRule:  # noqa: ANN401 - 
 
 
 def planned(tokens: int, rule: CacheRule, mode: PaddingMode = "auto", reuses: int | None = None) -> PaddingPlan:
-    return make_plan(Count(tokens=tokens), rule, Padding(mode=mode, floor=reuses is not None, reuses=reuses))
+    return make_plan(Count(tokens=tokens), rule, PaddingOptions(mode=mode, floor=reuses is not None, reuses=reuses))
 
 
 def numbers(plan: PaddingPlan) -> set[str]:
@@ -261,7 +261,7 @@ def test_an_estimate_has_no_goal_and_decides_nothing_within_its_margin(
 ) -> None:
     count = Count(tokens=tokens, margin=margin)
     rule = CacheRule(kind=kind, unit=unit if kind == "blocks" else None, minimum=minimum, read=0.0, write=0.0)
-    plan = make_plan(count, rule, Padding(mode=mode, floor=reuses is not None, reuses=reuses))
+    plan = make_plan(count, rule, PaddingOptions(mode=mode, floor=reuses is not None, reuses=reuses))
     assert plan.goal is None
     assert plan.action in ("estimate", "below-minimum", "near-minimum")
     assert {str(tokens), str(count.low), str(count.high)} <= numbers(plan)
@@ -287,13 +287,13 @@ def test_the_bounds_of_an_estimate_are_rounded_away_from_it(tokens: int, margin:
 )
 def test_an_estimate_near_a_minimum_says_unknown(tokens: int, action: str) -> None:
     rule = CacheRule(kind="breakpoints", minimum=1024, read=0.1, write=1.25)
-    plan = make_plan(Count(tokens=tokens, margin=0.1), rule, Padding())
+    plan = make_plan(Count(tokens=tokens, margin=0.1), rule, PaddingOptions())
     assert plan.action == action
     assert ("unknown whether it is cached" in plan.reason) is (action == "near-minimum")
 
 
 def test_an_unknown_minimum_is_said_to_be_unknown() -> None:
-    plan = make_plan(Count(tokens=100, margin=0.1), CacheRule(kind="unknown"), Padding())
+    plan = make_plan(Count(tokens=100, margin=0.1), CacheRule(kind="unknown"), PaddingOptions())
     assert (plan.action, "minimum is unknown" in plan.reason) == ("estimate", True)
 
 

@@ -379,7 +379,7 @@ def served(length: int, unit: int, ahead: int, offset: int, minimum: int) -> int
 def test_a_fit_gives_the_rule_back_or_says_unknown(
     *, unit: int, ahead: int, hidden: int, minimum: int, lengths: set[int], adapters: set[int]
 ) -> None:
-    beside = {count * unit - hidden - ahead + step for count in adapters for step in (-1, 0)}
+    beside = {count * unit - hidden - ahead + step for count in edges for step in (-1, 0)}
     tried = {length for length in lengths | beside | {minimum - ahead, minimum - ahead - 1} if 0 <= length <= 1000}
     hits = {length: served(length, unit, ahead, hidden, minimum) for length in tried}
     found = fit_grid(hits)

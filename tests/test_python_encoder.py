@@ -15,7 +15,7 @@ import pytest
 from cacheunit_build.adapters.system.python_encoder import python_encoder
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.models import Conversation, Turn
+from cacheunit_build.domain.prompt import Conversation, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

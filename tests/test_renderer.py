@@ -13,7 +13,7 @@ from cacheunit_build.templating.renderer import Renderer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.models import Rendered
+    from cacheunit_build.domain.prompt import Rendered
 
 
 def rendered(files: Mapping[str, str], manifest: str = "system: a.j2") -> Rendered:

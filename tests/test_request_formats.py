@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typing_extensions
 from anthropic.types import message_create_params
-from openai.types import completion_create_params as openai_text
-from openai.types.chat import completion_create_params as openai_chat
-from openai.types.responses import response_create_params as openai_responses
-
-from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.models import Rendered, Tool, Turn
-from cacheunit_build.domain.target import Frame
 from cacheunit_build.request_formats.fragments import (
     conversation,
     flat_frame,
@@ -26,6 +19,13 @@ from cacheunit_build.request_formats.fragments import (
     plain_frame,
     segment_fingerprints,
 )
+from openai.types import completion_create_params as openai_text
+from openai.types.chat import completion_create_params as openai_chat
+from openai.types.responses import response_create_params as openai_responses
+
+from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.prompt import Rendered, Tool, Turn
+from cacheunit_build.domain.target import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

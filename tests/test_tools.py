@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import compact_json
-from cacheunit_build.domain.models import Rendered
+from cacheunit_build.domain.prompt import Rendered
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.parsing.document import read_json
+from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.tools import parse_tools
 from cacheunit_build.parsing.yaml import read_yaml
 from cacheunit_build.request_formats.fragments import conversation
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from conftest import Project
 
-    from cacheunit_build.domain.models import Tool
+    from cacheunit_build.domain.prompt import Tool
 
 Json = dict[str, Any]
 

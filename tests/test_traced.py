@@ -16,7 +16,8 @@ from cacheunit_build.templating.traced import Traced, concat, derived, pieces_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.models import Rendered, Variant
+    from cacheunit_build.domain.manifest import Variant
+    from cacheunit_build.domain.prompt import Rendered
     from cacheunit_build.domain.source_map import SourceMap, SourceMaps
 
 REPOSITORY = Path(__file__).parent.parent

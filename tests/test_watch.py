@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.models import Rendered, Variant
+    from cacheunit_build.domain.manifest import Variant
+    from cacheunit_build.domain.prompt import Rendered
 
 PROGRAM = [sys.executable, "-u", "-c", "from cacheunit_build.cli.main import main; main()"]
 LOCK_FILE = "cacheunit.lock"

@@ -1,1 +1,5 @@
-"""The outside world: files, vocabularies, the local cache, git. Stages never import it."""
+"""The adapters: classes that implement the protocols of the domain against the outside world.
+
+Files and the local cache, git, tokenizers, and the rest of the system. They import the domain only; only the command line
+creates them.
+"""

@@ -1,4 +1,4 @@
-"""Which inputs differ from what made the lock: as the local cache recorded it, else as git has it."""
+"""Finds the inputs that changed since the lock was made: by the record of the last build, else by version control."""
 
 from __future__ import annotations
 
@@ -11,40 +11,49 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cacheunit_build.compiler.project import CompiledProject
-    from cacheunit_build.domain.models import Lock
-    from cacheunit_build.domain.protocols import Adapters, ArtifactKey
+    from cacheunit_build.domain.lock import ArtifactKey, Lock
+    from cacheunit_build.domain.protocols import Adapters
 
 
 class ChangedInputs:
-    """What has changed since `before` was locked."""
+    """The inputs that changed since `lock` was made.
 
-    def __init__(self, adapters: Adapters, compiled: CompiledProject, before: Lock) -> None:
-        record = adapters.memory.before()
+    Args:
+        adapters: the project.
+        compiled: what its sources give now.
+        lock: the lock.
+    """
+
+    def __init__(self, adapters: Adapters, compiled: CompiledProject, lock: Lock) -> None:
+        record = adapters.records.last_record()
         self._adapters = adapters
-        self._before = before
-        self._now = {outcome.key: outcome for outcome in compiled.artifacts}
-        self._then = {outcome.key: outcome for outcome in ([] if record is None else record.outcomes)}
+        self._lock = lock
+        self._now = {artifact.key: artifact for artifact in compiled.records}
+        self._recorded = {artifact.key: artifact for artifact in ([] if record is None else record.artifacts)}
 
-    def changed(self, key: ArtifactKey) -> tuple[InputChange, ...]:
-        """The inputs of an artifact that are not what its locked entry was made from; none where nobody knows."""
-        entry = self._before.entries.get(key)
+    def of(self, key: ArtifactKey) -> tuple[InputChange, ...]:
+        """Returns the inputs of an artifact that are not what its lock entry was made from; none where unknown."""
+        entry = self._lock.entries.get(key)
         if entry is None:
             return ()
-        outcome, recorded = self._now.get(key), self._then.get(key)
-        now = {} if outcome is None else {lookup.path: lookup.found for lookup in outcome.lookups}
+        artifact, recorded = self._now.get(key), self._recorded.get(key)
+        now = {} if artifact is None else {lookup.path: lookup.found for lookup in artifact.lookups}
         if recorded is not None and recorded.entry == entry:
             then: Mapping[str, str | None] = {lookup.path: lookup.found for lookup in recorded.lookups}
         else:
             then = self._committed(now)
-        fingerprint_now = self._adapters.files.fingerprint
+        fingerprint_of = self._adapters.files.fingerprint
         changes = (
-            InputChange(path=path, old=then.get(path), new=now[path] if path in now else fingerprint_now(path))
+            InputChange(path=path, old=then.get(path), new=now[path] if path in now else fingerprint_of(path))
             for path in sorted({*then, *now})
         )
         return tuple(change for change in changes if change.old != change.new)
 
     def _committed(self, now: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """The same files as they were committed with the lock; as they are now where git does not know."""
+        """Returns the fingerprints of these files as they were committed with the lock.
+
+        Where version control does not know that, they are returned as they are now.
+        """
         then = dict(now)
         for path in now:
             committed = self._adapters.history.before(path)
@@ -56,6 +65,6 @@ class ChangedInputs:
 
 
 def _as_checked_out(data: bytes, found: str | None) -> str:
-    """The fingerprint of committed bytes, or of these with CRLF if that is what git made of them in the work tree."""
+    """Returns the fingerprint of committed bytes, or of these with CRLF if git checked them out so."""
     with_crlf = fingerprint(data.replace(b"\n", b"\r\n"))
     return with_crlf if with_crlf == found else fingerprint(data)

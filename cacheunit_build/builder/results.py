@@ -1,4 +1,4 @@
-"""What a build and a check found, as frozen values for the reports. Standard library only."""
+"""The results of `build` and `check` as frozen values for the reports."""
 
 from __future__ import annotations
 
@@ -8,34 +8,21 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.models import ArtifactRecord, Drift, LockEntry
-    from cacheunit_build.domain.protocols import ArtifactKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildResult:
-    """What a build did. `written` are the artifacts whose files or entry changed; `drift` is why `--locked` refused.
-
-    `replaced` are the locked entry and the text of artifacts that were written over; `targets` those that were loaded.
-    """
-
-    artifacts: tuple[ArtifactRecord, ...] = ()
-    written: frozenset[ArtifactKey] = frozenset()
-    removed: tuple[ArtifactKey, ...] = ()
-    orphans: tuple[Drift, ...] = ()
-    drift: tuple[Drift, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    notes: tuple[str, ...] = ()
-    lock: Literal["written", "unchanged", "refused"] = "refused"
-    replaced: Mapping[ArtifactKey, tuple[LockEntry, bytes]] = field(default_factory=dict)
-    targets: Mapping[str, LoadedTarget] = field(default_factory=dict)
+    from cacheunit_build.domain.lock import ArtifactKey, Drift, LockEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputChange:
-    """An input whose fingerprint is not what it was; None where the file was, or is, absent."""
+    """An input that changed since the lock was made.
+
+    Attributes:
+        path: the file, or a description of another input.
+        old: its former fingerprint; None where it did not exist.
+        new: its present fingerprint; None where it does not exist.
+    """
 
     path: str
     old: str | None
@@ -43,8 +30,54 @@ class InputChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacedArtifact:
+    """What a build replaced: the former lock entry of an artifact, and the former bytes of its text."""
+
+    entry: LockEntry
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildResult:
+    """The result of a build.
+
+    Attributes:
+        records: the records of all artifacts, compiled or reused.
+        compiled: the artifacts that were compiled.
+        written: the artifacts whose files or lock entry changed.
+        removed: the artifacts that were removed.
+        orphans: files in the build folder that no lock entry names.
+        drift: the differences that made `--locked` refuse to build.
+        faults: every fault; with one, nothing was written.
+        notes: further remarks.
+        lock: what was done with the lockfile.
+        replaced: what was replaced, by artifact.
+        targets: the targets that were loaded, by name.
+    """
+
+    records: tuple[ArtifactRecord, ...] = ()
+    compiled: tuple[Artifact, ...] = ()
+    written: frozenset[ArtifactKey] = frozenset()
+    removed: tuple[ArtifactKey, ...] = ()
+    orphans: tuple[Drift, ...] = ()
+    drift: tuple[Drift, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+    lock: Literal["written", "unchanged", "refused"] = "refused"
+    replaced: Mapping[ArtifactKey, ReplacedArtifact] = field(default_factory=dict)
+    targets: Mapping[str, LoadedTarget] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What `check` found: every drift, every fault; with neither, `verified` artifacts are as locked."""
+    """The result of a check.
+
+    Attributes:
+        verified: how many artifacts were compared.
+        drift: every difference between sources, lock and build folder.
+        faults: every fault.
+        notes: further remarks.
+    """
 
     verified: int = 0
     drift: tuple[Drift, ...] = ()
@@ -53,5 +86,5 @@ class CheckResult:
 
     @property
     def ok(self) -> bool:
-        """Whether sources, lock and `build/` agree."""
+        """Whether sources, lock and build folder agree."""
         return not self.drift and not self.faults

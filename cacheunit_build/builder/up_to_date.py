@@ -1,6 +1,7 @@
-"""The build that has nothing to do, and the check that finds nothing: told from the last record alone.
+"""Decides from the record of the last build whether there is anything to do, for the whole project or one manifest.
 
-Nothing heavy is loaded here. Wherever something is not as it was, the answer is None, and the whole story is run.
+Wherever something changed, or nothing is known, the answer is None, and the project is compiled. Nothing heavy is
+imported here.
 """
 
 from __future__ import annotations
@@ -9,58 +10,101 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.results import BuildResult, CheckResult
-from cacheunit_build.domain.models import Drift, artifact_paths
-from cacheunit_build.domain.protocols import LOCK_FILE
+from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.lock import Drift
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.domain.models import ArtifactRecord
+    from cacheunit_build.domain.artifact import ArtifactRecord
+    from cacheunit_build.domain.build_record import BuildRecord, PrefixRecord
     from cacheunit_build.domain.protocols import ProjectFiles, RecordStore
 
 _MANIFESTS = (".yaml", ".yml")
 
 
-def quick_build(files: ProjectFiles, memory: RecordStore) -> BuildResult | None:
-    """The build of a project in which everything is as the last build left it."""
-    known = _unchanged(files, memory, files.known_fingerprint)
-    if known is None:
+def unchanged_build(files: ProjectFiles, records: RecordStore) -> BuildResult | None:
+    """Returns the result of a build that has nothing to do; None where it may have something to do."""
+    record = _unchanged_record(files, records, files.known_fingerprint)
+    if record is None:
         return None
-    outcomes, unlisted = known
-    orphans = tuple(Drift(prefix="", target="", kind="orphan", path=path) for path in unlisted)
-    return BuildResult(artifacts=outcomes, orphans=orphans, lock="unchanged")
+    orphans = tuple(Drift(prefix="", target="", kind="orphan", path=path) for path in _orphans(files, record))
+    return BuildResult(records=_sorted(record), orphans=orphans, lock="unchanged")
 
 
-def quick_check(files: ProjectFiles, memory: RecordStore) -> CheckResult | None:
-    """The check of such a project: every file is read."""
-    known = _unchanged(files, memory, cache(files.fingerprint))
-    return None if known is None or known[1] else CheckResult(verified=len(known[0]))
+def unchanged_check(files: ProjectFiles, records: RecordStore) -> CheckResult | None:
+    """Returns the result of a check that finds no difference, reading every file; None where there may be one."""
+    record = _unchanged_record(files, records, cache(files.fingerprint))
+    if record is None or _orphans(files, record):
+        return None
+    return CheckResult(verified=len(record.artifacts))
 
 
-def _unchanged(
-    files: ProjectFiles, memory: RecordStore, found: Callable[[str], str | None]
-) -> tuple[tuple[ArtifactRecord, ...], list[str]] | None:
-    """All outcomes in order, and the files in `build/` that are of none of them.
+def reusable_records(
+    files: ProjectFiles, records: RecordStore, fingerprint_of: Callable[[str], str | None], *, with_build_files: bool
+) -> Callable[[str], PrefixRecord | None] | None:
+    """Returns a function from the path of a manifest to its record, where none of its inputs changed.
 
-    None unless settings, manifests, inputs, lock and artifacts are as the last record says.
+    Args:
+        files: the files of the project.
+        records: the store of the last build's record.
+        fingerprint_of: returns the present fingerprint of a file.
+        with_build_files: reuse a record only where its files in the build folder are complete, since nothing could
+            write them again without compiling.
+
+    Returns:
+        None where there is no record, or the settings changed.
     """
-    record = memory.recall()
-    if record is None or record.lock is None or found(LOCK_FILE) != record.lock or not record.settled(found):
+    record = records.valid_record()
+    fingerprint_of = cache(fingerprint_of)
+    if record is None or not record.settings_match(fingerprint_of):
         return None
+
+    def reusable(path: str) -> PrefixRecord | None:
+        prefix = record.unchanged_prefix(path, fingerprint_of)
+        if prefix is None or not with_build_files:
+            return prefix
+        written = all(_is_written(artifact, record.folders[2], fingerprint_of) for artifact in prefix.artifacts)
+        return prefix if written else None
+
+    return reusable
+
+
+def _unchanged_record(
+    files: ProjectFiles, records: RecordStore, fingerprint_of: Callable[[str], str | None]
+) -> BuildRecord | None:
+    """Returns the last record if settings, manifests, inputs, lock and artifacts are as it says, else None."""
+    record = records.valid_record()
+    if record is None or record.lock is None or fingerprint_of(LOCK_FILE) != record.lock:
+        return None
+    if not record.settings_match(fingerprint_of) or not _same_manifests(files, record):
+        return None
+    inputs_match = all(prefix.matches(fingerprint_of) for prefix in record.prefixes.values())
+    build = record.folders[2]
+    if inputs_match and all(_is_written(artifact, build, fingerprint_of) for artifact in record.artifacts):
+        return record
+    return None
+
+
+def _same_manifests(files: ProjectFiles, record: BuildRecord) -> bool:
+    """Returns whether the project has exactly the recorded manifests, and a build folder."""
     prefixes, _, build = record.folders
     manifests = {path for path in files.walk(prefixes) if path.lower().endswith(_MANIFESTS)}
-    if manifests != record.traces.keys() or not files.exists(build):
-        return None
-    if not all(trace.holds(found) for trace in record.traces.values()):
-        return None
-    outcomes = sorted(record.outcomes, key=lambda outcome: outcome.key)
-    if not all(on_disk(outcome, build, found) for outcome in outcomes):
-        return None
-    listed = {path for outcome in outcomes for path in artifact_paths(*outcome.key, build)}
-    return tuple(outcomes), [path for path in files.walk(build) if path not in listed]
+    return manifests == record.prefixes.keys() and files.exists(build)
 
 
-def on_disk(outcome: ArtifactRecord, build: str, found: Callable[[str], str | None]) -> bool:
-    """Whether the artifact's files hold exactly what its entry says."""
-    text, request = artifact_paths(*outcome.key, build)
-    return found(text) == outcome.entry.text and found(request) == outcome.entry.request
+def _is_written(artifact: ArtifactRecord, build: str, fingerprint_of: Callable[[str], str | None]) -> bool:
+    """Returns whether the artifact's files in the build folder have exactly the recorded bytes."""
+    text, request = artifact_paths(*artifact.key, build)
+    return fingerprint_of(text) == artifact.entry.text and fingerprint_of(request) == artifact.entry.request
+
+
+def _orphans(files: ProjectFiles, record: BuildRecord) -> list[str]:
+    """Returns the files in the build folder that belong to no artifact."""
+    listed = record.artifact_files()
+    return [path for path in files.walk(record.folders[2]) if path not in listed]
+
+
+def _sorted(record: BuildRecord) -> tuple[ArtifactRecord, ...]:
+    return tuple(sorted(record.artifacts, key=lambda artifact: artifact.key))

@@ -1,9 +1,7 @@
-"""What all commands share: where they run, how they print, and the options they have in common."""
+"""The context of one run of the command line: where it runs, and the adapters that commands use."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
 from functools import cached_property
@@ -11,97 +9,157 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from cacheunit_build.adapters.storage.discovery import CACHE
 from cacheunit_build.adapters.storage.project_files import DiskFiles, find_root
+from cacheunit_build.cli.output import print_remark
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.protocols import LOCK_FILE, Adapters
+from cacheunit_build.domain.file_names import CACHE_FOLDER, LOCK_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from cacheunit_build.adapters.storage.build_cache import BuildCache
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
-    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.artifact import ArtifactRecord
+    from cacheunit_build.domain.protocols import Adapters
 
-OK, NO, WRONG, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+OK, DIFFERENT, WRONG_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+"""The exit codes: success; a check failed or differences were found; the input is wrong; a bug; interrupted."""
 
-_SILENT_SECONDS = 1.0
+_SECONDS_WITHOUT_BAR = 1.0
 
 
-class Session:
-    """One run of the command line in `folder`."""
+class Context:
+    """One run of the command line in a folder.
+
+    Args:
+        folder: the working folder.
+        quiet: whether to print only data and errors.
+        verbose: whether to print reasons too.
+    """
 
     def __init__(self, folder: Path, *, quiet: bool, verbose: bool) -> None:
         self.folder = folder
         self.quiet = quiet
         self.verbose = verbose
 
-    def files(self) -> DiskFiles:
-        """The files of the project around the folder."""
-        return DiskFiles(find_root(self.folder))
-
-    def shelf(self, files: DiskFiles) -> LocalTokenizerLoader:
-        """The vocabularies that this project can name."""
-        from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
-        from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies
-        from cacheunit_build.targets.loader import known_targets
-
-        rulers = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
-        return LocalTokenizerLoader(files.read, rulers, CompiledVocabularies(files.root / CACHE))
-
-    def adapters(self) -> Adapters:
-        """The outside world of that project."""
-        return self.adapters_factory()(find_root(self.folder))
-
-    def adapters_of(self, files: DiskFiles, memory: BuildCache, shelf: LocalTokenizerLoader | None = None) -> Adapters:
-        """The outside world of a project that is open."""
-        from cacheunit_build.adapters.git.history import History
-        from cacheunit_build.adapters.system.python_encoder import python_encoder
-
-        tokenizers = self.shelf(files) if shelf is None else shelf
-        history = History(files.root, LOCK_FILE)
-        return Adapters(files=files, tokenizers=tokenizers, encoder=python_encoder, memory=memory, history=history)
-
-    def adapters_factory(self) -> Callable[[Path], Adapters]:
-        """What makes the outside world of a root anew, its files read anew, its vocabularies kept."""
-        from cacheunit_build.cli.fast_path import open_project
-
-        shelves: list[LocalTokenizerLoader] = []
-        memories: list[BuildCache] = []
-
-        def adapters(root: Path) -> Adapters:
-            files, memory = open_project(root, memories[0] if memories else None)
-            memories[:] = [memory]
-            shelves[:] = [shelves[0].reading(files.read) if shelves else self.shelf(files)]
-            return self.adapters_of(files, memory, shelves[0])
-
-        return adapters
-
-    def in_repository(self, path: str) -> str:
-        """A path of the project as one of the repository around it, if there is one."""
-        return f"{self._above}{path}"
+    def remark(self, text: str) -> None:
+        """Prints a remark on standard error, unless the run is quiet."""
+        if not self.quiet:
+            print_remark(text)
 
     @cached_property
-    def _above(self) -> str:
+    def root(self) -> Path:
+        """The root of the project around the folder."""
+        return find_root(self.folder).resolve()
+
+    def files(self) -> DiskFiles:
+        """Returns the files of the project."""
+        return DiskFiles(self.root)
+
+    def project(self) -> OpenProject:
+        """Opens the project, with what its last build recorded."""
+        from cacheunit_build.adapters.storage.build_cache import BuildCache
+
+        return OpenProject(self.root, BuildCache(self.root / CACHE_FOLDER, _unchanged_outputs))
+
+    def adapters(self) -> Adapters:
+        """Returns the adapters of the project."""
+        return self.project().adapters
+
+    def tokenizers(self, files: DiskFiles) -> LocalTokenizerLoader:
+        """Returns a loader of the vocabularies that a project can name."""
+        return _tokenizer_loader(files)
+
+    def repository_path(self, path: str) -> str:
+        """Returns a path of the project as a path of the repository around it, if there is one."""
+        return f"{self._path_in_repository}{path}"
+
+    @cached_property
+    def _path_in_repository(self) -> str:
         from cacheunit_build.adapters.git.revision import Repository
 
         try:
-            return Repository(find_root(self.folder)).prefix
+            return Repository(self.root).prefix
         except CacheunitError:
             return ""
 
-    def say(self, text: str) -> None:
-        """Talk, on standard error."""
-        if not self.quiet:
-            click.echo(text, err=True)
+
+class OpenProject:
+    """A project that is open: its files, what its last build recorded, and its vocabularies.
+
+    Args:
+        root: the root of the project.
+        records: the cache of the project.
+        tokenizers: loaded vocabularies, where the project was open before.
+    """
+
+    def __init__(self, root: Path, records: BuildCache, tokenizers: LocalTokenizerLoader | None = None) -> None:
+        self.root = root
+        self.records = records
+        self.files = DiskFiles(root, records.recorded_files(), records.trusted_before())
+        self._former_tokenizers = tokenizers
+
+    @cached_property
+    def tokenizers(self) -> LocalTokenizerLoader:
+        """The loader of vocabularies; those that are not files of the project stay loaded."""
+        if self._former_tokenizers is None:
+            return _tokenizer_loader(self.files)
+        return self._former_tokenizers.reading(self.files.read)
+
+    @cached_property
+    def adapters(self) -> Adapters:
+        """The adapters that commands use."""
+        from cacheunit_build.adapters.git.history import History
+        from cacheunit_build.adapters.system.python_encoder import python_encoder
+        from cacheunit_build.domain.protocols import Adapters
+
+        return Adapters(
+            files=self.files,
+            tokenizers=self.tokenizers,
+            encoder=python_encoder,
+            records=self.records,
+            history=History(self.root, LOCK_FILE),
+        )
+
+    def reopened(self) -> OpenProject:
+        """Returns the project as it is now on disk, with vocabularies that stay loaded."""
+        return OpenProject(self.root, self.records.reopened(), self.tokenizers)
+
+
+def _tokenizer_loader(files: DiskFiles) -> LocalTokenizerLoader:
+    from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
+    from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies
+    from cacheunit_build.targets.loader import known_targets
+
+    specs = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
+    return LocalTokenizerLoader(files.read, specs, CompiledVocabularies(files.root / CACHE_FOLDER))
+
+
+def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
+    """Returns what a build and a check with nothing to do print, by command and report format."""
+    import json
+
+    from cacheunit_build.builder.results import BuildResult, CheckResult
+    from cacheunit_build.reports.build import build_blocks, build_json
+    from cacheunit_build.reports.check import check_blocks, check_json
+    from cacheunit_build.reports.formatting import plain_text
+
+    built = BuildResult(records=tuple(records), lock="unchanged")
+    checked = CheckResult(verified=len(records))
+    return {
+        "build-text": plain_text(build_blocks(built)),
+        "build-json": json.dumps(build_json(built), ensure_ascii=False, indent=2),
+        "check-text": plain_text(check_blocks(checked)),
+        "check-json": json.dumps(check_json(checked), ensure_ascii=False, indent=2),
+    }
 
 
 class ProgressBar:
     """A bar on standard error, if that is a terminal and the work takes longer than a second."""
 
-    def __init__(self, session: Session) -> None:
-        self._wanted = sys.stderr.isatty() and not session.quiet
+    def __init__(self, context: Context) -> None:
+        self._wanted = sys.stderr.isatty() and not context.quiet
         self._begun = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
@@ -115,84 +173,20 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int) -> None:
         """Shows that `done` of `total` manifests are compiled."""
-        if not self._wanted or time.monotonic() - self._begun < _SILENT_SECONDS:
+        if not self._wanted or time.monotonic() - self._begun < _SECONDS_WITHOUT_BAR:
             return
         if self._bar is None:
             from rich.console import Console
-            from rich.progress import Progress as Bar
+            from rich.progress import Progress
 
-            self._bar = Bar(console=Console(stderr=True), transient=True)
+            self._bar = Progress(console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("compiling", total=total)
             self._bar.start()
         self._bar.update(self._task, completed=done)
 
 
-def put(text: str, *, painted: bool = False) -> None:
-    """Data, on standard output; nothing for no text. `painted`: with colour, where somebody looks at it."""
-    if text:
-        put_bytes(f"{_painted(text) if painted and colourful() else text}\n".encode())
-
-
-_COLOURS = {
-    "green": ("added", "ok:", "+"),
-    "red": ("removed", "missing", "edited", "error", "-"),
-    "yellow": ("changed", "warning", "tokenizer", "profile", "unknown", "orphan"),
-    "cyan": ("renamed", "info", "@@"),
-}
-
-
-def _painted(text: str) -> str:
-    """The text with the word at the beginning of each line in the colour of what it says."""
-    lines = []
-    for line in text.split("\n"):
-        found = [(word, colour) for colour, words in _COLOURS.items() for word in words if line.startswith(word)]
-        for word, colour in found[:1]:
-            whole = word in ("+", "-", "@@")
-            line = click.style(line if whole else word, fg=colour) + ("" if whole else line[len(word) :])  # noqa: PLW2901
-        lines.append(line)
-    return "\n".join(lines)
-
-
-def colourful() -> bool:
-    """Whether somebody looks at standard output who can see colour."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def summarize(markdown: str) -> None:
-    """Adds to the summary of a GitHub job, if it runs in one."""
-    file = os.environ.get("GITHUB_STEP_SUMMARY")
-    if file and markdown:
-        try:
-            with open(file, "a", encoding="utf-8", newline="\n") as handle:  # noqa: PTH123 - appending
-                handle.write(f"{markdown}\n\n")
-        except OSError as error:
-            raise fail(f"cannot write the job summary: {error.strerror}", path=file) from None
-
-
-def put_bytes(data: bytes) -> None:
-    """Exactly these bytes, on standard output."""
-    try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def put_json(value: object) -> None:
-    """A report, on standard output."""
-    put(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def say_faults(faults: Iterable[Fault]) -> None:
-    """Every fault, on standard error."""
-    word = click.style("error:", fg="red", bold=True)
-    colour = False if os.environ.get("NO_COLOR") else None
-    click.echo("\n\n".join(f"{word} {fault}" for fault in faults), err=True, color=colour)
-
-
 def read_file(file: Path) -> bytes:
-    """The bytes of a file that the command line names.
+    """Returns the bytes of a file that the command line names.
 
     Raises:
         CacheunitError: it cannot be read.
@@ -203,20 +197,4 @@ def read_file(file: Path) -> bytes:
         raise fail(f'cannot read "{file}": {error.strerror}') from None
 
 
-def format_options(*forms: str) -> Callable[[Any], Any]:
-    """The option for the format of a report."""
-    return click.option(
-        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Of the report."
-    )
-
-
-format_option = format_options("text", "json")
-jobs_option = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    help="Threads that compile. Default: the cores.",
-)
-target_option = click.option("--target", metavar="T", help="Only for this target, by its name or a model's.")
-with_session = click.make_pass_decorator(Session)
+with_context: Callable[..., Any] = click.make_pass_decorator(Context)

@@ -1,26 +1,26 @@
-"""Where the program starts: a `build` or `check` that finds nothing to do needs no more than this."""
+"""The start of the program: a build or check with nothing to do is answered without importing the command line."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from cacheunit_build.cli.fast_path import unchanged_output
+
 
 def main() -> None:
     """Runs the command line and exits."""
-    if sys.argv[1:] in (["build"], ["check"]):
-        from cacheunit_build.cli.fast_path import sealed_output
+    output = unchanged_output(os.getcwd(), sys.argv[1:])  # noqa: PTH109 - pathlib is slow to import
+    if output is not None:
+        _print(f"{output}\n".encode())
+        return
+    from cacheunit_build.cli.main import main as run_command_line
 
-        output = sealed_output(os.getcwd(), sys.argv[1])  # noqa: PTH109 - as the whole command line finds it
-        if output is not None:
-            _put(f"{output}\n".encode())
-            return
-    from cacheunit_build.cli.main import main as whole
-
-    whole()
+    run_command_line()
 
 
-def _put(data: bytes) -> None:
+def _print(data: bytes) -> None:
+    """Writes to standard output; a reader that closed the pipe is no error."""
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -1,74 +1,60 @@
-"""`build` and `check` that find nothing to do, without the library that reads command lines.
+"""The fast path: a build or check with nothing to do, answered from the stamp of the last build.
 
-By the seal, which loads next to nothing; else by the record.
+It imports next to nothing, not even the library for command lines. Arguments that it does not know, and a project in
+which anything changed, are left to the command line.
 """
 
 from __future__ import annotations
 
-from cacheunit_build.adapters.storage.build_stamp import read_seal
-from cacheunit_build.adapters.storage.discovery import CACHE, find_root
+import os
+
+from cacheunit_build.adapters.storage.build_stamp import read_stamp
+from cacheunit_build.adapters.storage.discovery import find_root
+from cacheunit_build.domain.file_names import CACHE_FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-    from cacheunit_build.adapters.storage.build_cache import BuildCache
-    from cacheunit_build.adapters.storage.project_files import DiskFiles
-    from cacheunit_build.builder.results import BuildResult, CheckResult
-    from cacheunit_build.domain.models import ArtifactRecord
+_FORMATS = ("text", "json")
 
 
-def open_project(root: Path, before: BuildCache | None = None) -> tuple[DiskFiles, BuildCache]:
-    """The files of the project at `root`, and what the last build remembered of them; `before` may save parsing it."""
-    from cacheunit_build.adapters.storage.build_cache import BuildCache
-    from cacheunit_build.adapters.storage.project_files import DiskFiles
+def unchanged_output(folder: str, arguments: Sequence[str]) -> str | None:
+    """Returns what the command prints, if it is a build or check with nothing to do or to warn of; else None.
 
-    memory = BuildCache(root / CACHE, _unchanged_texts) if before is None else before.again()
-    return DiskFiles(root, memory.stats(), memory.trusted_before()), memory
-
-
-def _unchanged_texts(outcomes: Sequence[ArtifactRecord]) -> dict[str, str]:
-    from cacheunit_build.builder.results import BuildResult, CheckResult
-    from cacheunit_build.reports.text import built_text, checked_text
-
-    built = BuildResult(artifacts=tuple(outcomes), lock="unchanged")
-    return {"build": built_text(built), "check": checked_text(CheckResult(verified=len(outcomes)))}
-
-
-def sealed_output(folder: str, command: str) -> str | None:
-    """What `command` prints, `build` or `check`, if the seal says that there is nothing to do or to warn of."""
-    root = find_root(folder)
-    seal = read_seal(root, f"{root}/{CACHE}")
-    if seal is None:
-        return None
-    return seal.checked() if command == "check" else seal.built()
-
-
-def unchanged_build(files: DiskFiles, memory: BuildCache) -> BuildResult | None:
-    """The build of a project that has nothing to do, by its record.
-
-    Where files had to be read to be sure of that, the next run need not; and it finds a seal.
+    Args:
+        folder: the working folder.
+        arguments: the arguments of the command line.
     """
-    from cacheunit_build.builder.up_to_date import quick_build
-    from cacheunit_build.domain.errors import CacheunitError
-
-    memory.begin()
-    try:
-        built = quick_build(files, memory)
-    except CacheunitError:
+    request = _parse(folder, arguments)
+    if request is None:
         return None
-    if built is not None and (files.reread or read_seal(str(files.root), str(files.root / CACHE)) is None):
-        memory.refresh(files.seen())
-    return built
-
-
-def unchanged_check(files: DiskFiles, memory: BuildCache) -> CheckResult | None:
-    """The check of a project in which everything is as the last build left it, by its record."""
-    from cacheunit_build.builder.up_to_date import quick_check
-    from cacheunit_build.domain.errors import CacheunitError
-
-    try:
-        return quick_check(files, memory)
-    except CacheunitError:
+    folder, command, form = request
+    root = find_root(folder)
+    stamp = read_stamp(root, f"{root}/{CACHE_FOLDER}")
+    if stamp is None:
         return None
+    return stamp.build_output(form) if command == "build" else stamp.check_output(form)
+
+
+def _parse(folder: str, arguments: Sequence[str]) -> tuple[str, str, str] | None:
+    """Returns folder, command and report format of arguments that the fast path knows, else None.
+
+    build                         -> (folder, "build", "text")
+    -q -C DIR check --format json -> (DIR, "check", "json")
+    build support/agent           -> None
+    """
+    rest = list(arguments)
+    while rest and rest[0] in ("-C", "-q", "--quiet"):
+        if rest.pop(0) == "-C":
+            if not rest:
+                return None
+            folder = os.path.join(folder, rest.pop(0))  # noqa: PTH118 - pathlib is slow to import
+    if not rest or not os.path.isdir(folder):  # noqa: PTH112 - pathlib is slow to import
+        return None
+    command, *options = rest
+    form = options[-1].removeprefix("--format=") if options else "text"
+    known = options in ([], ["--format", form], [f"--format={form}"])
+    if command not in ("build", "check") or not known or form not in _FORMATS:
+        return None
+    return os.path.realpath(folder), command, form

@@ -1,22 +1,61 @@
-"""The command line: the options of every command, and exit codes."""
+"""The command line: the options of every command, the table of commands, and exit codes."""
 
 from __future__ import annotations
 
 import io
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.cli.commands import count as texts
-from cacheunit_build.cli.commands import diff as review
-from cacheunit_build.cli.commands import git, lint, live, project, setup, watch
-from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG, Session, say_faults
+from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG_INPUT, Context
+from cacheunit_build.cli.output import print_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+COMMANDS = {
+    "build": "Compile what changed, write artifacts, then the lock.",
+    "check": "Compile in memory and compare with the lock and build/.",
+    "clean": "Remove the local cache.",
+    "count": "Count the tokens of a text.",
+    "diff": "Show what a change does to the cache.",
+    "explain": "Explain an artifact: inputs, plan, changes since the lock.",
+    "git": "Set git up to merge and show locks by entry.",
+    "init": "Create a project, with a prefix for each existing prompt.",
+    "lint": "Find what would break the cache or leak.",
+    "pad": "Print a text with padding up to a cache-unit boundary.",
+    "probe": "Measure the cache rule of a live endpoint.",
+    "schema": "Print the JSON Schema of a manifest or of the settings.",
+    "show": "Print the exact bytes of an artifact.",
+    "targets": "List the known targets and those of the project.",
+    "verify": "Compare the cache hits of a live endpoint with the prediction.",
+    "watch": "Build again whenever a source changes.",
+}
+"""Every command with its line in the help. `commands/NAME.py` has the command NAME, and is imported when it runs."""
+
+
+class CommandTable(click.Group):
+    """A group of the commands in `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Returns the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        """Imports a command; None where there is none of that name."""
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"cacheunit_build.cli.commands.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Writes the list of commands into the help, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def main() -> None:
@@ -28,7 +67,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command; gives its exit code."""
+    """Runs one command and returns its exit code."""
     try:
         code = cacheunit.main(list(arguments), prog_name="cacheunit", standalone_mode=False)
         return int(code or OK)
@@ -37,44 +76,39 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except click.ClickException as error:
-        say_faults([Fault(message=error.format_message(), hint=_usage(error))])
-        return WRONG
+        print_faults([Fault(message=error.format_message(), hint=_usage_hint(error))])
+        return WRONG_INPUT
     except CacheunitError as error:
-        say_faults(error.faults)
-        return WRONG
-    except Exception:  # noqa: BLE001 - a bug, shown whole
+        print_faults(error.faults)
+        return WRONG_INPUT
+    except Exception:  # noqa: BLE001 - a bug, shown with its traceback
         import traceback
 
         traceback.print_exc()
         return BUG
 
 
-def _usage(error: click.ClickException) -> str | None:
+def _usage_hint(error: click.ClickException) -> str | None:
     context = getattr(error, "ctx", None)
-    return None if context is None else f'"{context.command_path} --help" lists what it takes'
+    return None if context is None else f'"{context.command_path} --help" shows its usage'
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "-C",
     "folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
     default=".",
-    help="Run in that folder.",
+    help="Run in this folder.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No talk, only data and errors.")
-@click.option("-v", "--verbose", is_flag=True, help="Say why, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only data and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Print reasons too.")
 @click.version_option(package_name="cacheunit-build", prog_name="cacheunit")
 @click.pass_context
 def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool) -> None:
     """Build system for the static prefix of LLM requests.
 
-    Exit codes: 0 yes, 1 the answer is no, 2 the input is wrong, 130 interrupted, 70 a bug.
+    Exit codes: 0 success, 1 a check failed or differences were found, 2 the input is wrong, 130 interrupted, 70 a bug.
     """
-    context.obj = Session(Path(folder).resolve(), quiet=quiet, verbose=verbose)
-
-
-_ROOMS = (project, review, lint, texts, setup, watch, live, git)
-for command in (command for room in _ROOMS for command in room.COMMANDS):
-    cacheunit.add_command(command)
+    context.obj = Context(Path(folder).resolve(), quiet=quiet, verbose=verbose)

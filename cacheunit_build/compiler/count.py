@@ -1,4 +1,4 @@
-"""One text, counted and padded: `count` and `pad`."""
+"""Counts one text, and pads it to a cache-unit boundary."""
 
 from __future__ import annotations
 
@@ -9,22 +9,31 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.padding import align_padding, pad_text_concat
 from cacheunit_build.compiler.static_tokens import static_tokens
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.models import Conversation, StaticTokens
+from cacheunit_build.domain.prompt import Conversation, StaticTokens
 
 if TYPE_CHECKING:
-    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.protocols import Tokenizer
 
-
-Framed = Callable[[str, str], str]
-"""System text and the user's words -> the text that the model reads."""
+TextFrame = Callable[[str, str], str]
+"""Returns the text that the model reads, from the system text and the user's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCount:
-    """Tokens of one text. `static` excludes `unstable` tokens at the end, which may change with what follows.
+    """The tokens of one text.
 
-    `literal` is the count with control tokens in the text read as characters, where there are any.
+    Attributes:
+        tokens: static tokens in a frame; all tokens without one.
+        unstable: further tokens at the end, which change with what follows.
+        unit: tokens in one cache unit; 0 where it is unknown.
+        units: full cache units.
+        past: tokens after the last full unit.
+        padding: tokens that are missing to the next boundary.
+        counted: `exact` or `estimate`.
+        tokenizer: what counts.
+        control_tokens: the control tokens in the text, each once.
+        literal: the count with these read as characters; None where there are none.
     """
 
     tokens: int
@@ -39,44 +48,52 @@ class TextCount:
     literal: int | None
 
 
-def frame_of(ready: LoadedTarget) -> Framed:
-    """How a target frames a system text that stands alone."""
-    return lambda text, user: ready.frame(Conversation(system=text, tools=(), turns=(), user=user))
+def text_frame(loaded: LoadedTarget) -> TextFrame:
+    """Returns the frame that a target puts around a system text without tools and examples."""
+    return lambda text, user: loaded.frame(Conversation(system=text, tools=(), turns=(), user=user))
 
 
-def measure(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: int) -> TextCount:
-    """Counts `text`: its static tokens in `frame`, or, without a frame, all its tokens."""
-    static = _static(text, tokenizer, frame)
-    spelt = tuple(tokenizer.controls_in(text))
-    more = len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) if spelt else 0
+def count_text(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, unit: int) -> TextCount:
+    """Returns the tokens of `text`: static tokens in `frame`, or all tokens without a frame.
+
+    Args:
+        text: the text.
+        tokenizer: the vocabulary.
+        frame: the frame of a target; None for the bare text.
+        unit: tokens in one cache unit; 0 where it is unknown.
+    """
+    static = _static_tokens(text, tokenizer, frame)
+    controls = tuple(tokenizer.controls_in(text))
+    more = len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) if controls else 0
+    units, past = divmod(static.tokens, unit) if unit else (0, 0)
     return TextCount(
         tokens=static.tokens,
         unstable=static.unstable,
         unit=unit,
-        units=static.tokens // unit if unit else 0,
-        past=static.tokens % unit if unit else 0,
+        units=units,
+        past=past,
         padding=align_padding(static.tokens, unit),
         counted="estimate" if tokenizer.margin else "exact",
         tokenizer=tokenizer.engine,
-        control_tokens=spelt,
-        literal=static.tokens + more if spelt else None,
+        control_tokens=controls,
+        literal=static.tokens + more if controls else None,
     )
 
 
-def padding_for(text: str, tokenizer: Tokenizer, *, frame: Framed | None, unit: int) -> str:
-    """The padding that ends `text` on a boundary of `unit` tokens.
+def padding_for(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, unit: int) -> str:
+    """Returns the padding that ends `text` on a boundary of `unit` tokens.
 
     Raises:
-        CacheunitError: the unit is unknown, or no filler reaches the boundary.
+        CacheunitError: the text is empty, the unit is unknown, or no padding reaches the boundary.
     """
     if not text:
         raise fail("the text is empty: there is nothing to pad")
     if unit <= 0:
-        raise fail("the cache unit is unknown", hint="say --unit N, or name a target that has one")
-    return pad_text_concat(text, unit, lambda joined: _static(joined, tokenizer, frame).tokens)
+        raise fail("the cache unit is unknown", hint="set --unit N, or name a target that has one")
+    return pad_text_concat(text, unit, lambda joined: _static_tokens(joined, tokenizer, frame).tokens)
 
 
-def _static(text: str, tokenizer: Tokenizer, frame: Framed | None) -> StaticTokens:
+def _static_tokens(text: str, tokenizer: Tokenizer, frame: TextFrame | None) -> StaticTokens:
     if frame is None:
         return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0)
     return static_tokens(lambda user: frame(text, user), tokenizer.encode, tokenizer.controls)

@@ -1,4 +1,4 @@
-"""One manifest -> its outcomes: variants, rendered, and compiled for each target."""
+"""Compiles one manifest: reads it with its tools, renders its variants, and compiles each of them for each target."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.artifact import compile_artifact, load_target
+from cacheunit_build.compiler.artifact import compile_artifact
+from cacheunit_build.compiler.loaded_target import load_target
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.models import Lookup
 from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.domain.prompt import Lookup
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.manifest import expand, parse_manifest
 from cacheunit_build.parsing.tools import parse_tools
@@ -20,164 +21,188 @@ from cacheunit_build.templating.renderer import Renderer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cacheunit_build.compiler.artifact import LoadedTarget
-    from cacheunit_build.domain.models import ArtifactRecord, Manifest, Settings, Tool, Variant
+    from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.manifest import Manifest, Variant
+    from cacheunit_build.domain.prompt import Tool
     from cacheunit_build.domain.protocols import CompileInputs, Selection
+    from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPrefix:
-    """What one manifest gave: its outcomes, the names of its variants, its faults.
+    """The result of compiling one manifest.
 
-    `whole`: for all variants and targets, without faults, from files that are all known.
+    Attributes:
+        path: the manifest file.
+        artifacts: the artifacts of the selected variants and targets.
+        names: the names of all variants.
+        faults: every fault.
+        complete: whether all variants and targets were compiled without faults, from files that are all known.
     """
 
     path: str
-    outcomes: tuple[ArtifactRecord, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     names: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
-    whole: bool = False
+    complete: bool = False
 
 
 class PrefixCompiler:
-    """Compiles manifests of one project; safe to be used by several threads."""
+    """Compiles manifests of one project; several threads may use it.
+
+    Attributes:
+        loaded: the targets that were loaded, by name.
+    """
 
     def __init__(
-        self, adapters: CompileInputs, config: Settings, targets: Mapping[str, Target], selection: Selection
+        self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: Selection
     ) -> None:
-        self.ready: dict[str, LoadedTarget] = {}
+        self.loaded: dict[str, LoadedTarget] = {}
         self._adapters = adapters
-        self._config = config
+        self._settings = settings
         self._targets = targets
         self._selection = selection
         self._local = threading.local()
         self._loading = threading.Lock()
 
     def compile(self, name: str, path: str) -> CompiledPrefix:
-        """The prefix of that name, from the manifest at `path`."""
-        faults: list[Fault] = []
+        """Compiles the prefix of that name from the manifest at `path`."""
         try:
             data = self._adapters.files.read(path)
             if data is None:
-                raise fail("the manifest is a link to nothing")
+                raise fail("the manifest is a broken link")
             manifest = parse_manifest(data, name=name, path=path)
         except CacheunitError as error:
-            return CompiledPrefix(path=path, faults=tuple(f if f.path else replace(f, path=path) for f in error.faults))
-        lookups = [Lookup(path=path, found=fingerprint(data))]
-        tools = self._tools_of(manifest, lookups, faults)
-        targets = self._targets_of(manifest, faults)
+            return CompiledPrefix(path=path, faults=error.faults_at(path))
         variants = expand(manifest)
         names = tuple(variant.name for variant in variants)
-        chosen = [variant for variant in variants if targets and self._selection.takes(variant.name)]
-        if faults:
-            return CompiledPrefix(path=path, names=names, faults=tuple(faults))
-        outcomes: list[ArtifactRecord] = []
-        for variant in chosen:
+        inputs = _Inputs(self._adapters, manifest, fingerprint(data))
+        targets, target_faults = self._targets_of(manifest)
+        if inputs.faults or target_faults:
+            return CompiledPrefix(path=path, names=names, faults=(*inputs.faults, *target_faults))
+        selected = [variant for variant in variants if targets and self._selection.includes(variant.name)]
+        artifacts: list[Artifact] = []
+        faults: list[Fault] = []
+        for variant in selected:
             try:
-                outcomes += self._outcomes(variant, targets, tools, lookups)
+                artifacts += self._artifacts(variant, targets, inputs)
             except CacheunitError as error:
                 faults += error.faults
-        whole = not faults and len(chosen) == len(variants) and self._selection.target is None
-        whole = whole and all(self.ready[target.name].traceable for target in targets)
-        return CompiledPrefix(path=path, names=names, outcomes=tuple(outcomes), faults=tuple(faults), whole=whole)
+        complete = not faults and len(selected) == len(variants) and self._selection.target is None
+        complete = complete and all(self.loaded[target.name].traceable for target in targets)
+        return CompiledPrefix(
+            path=path, names=names, artifacts=tuple(artifacts), faults=tuple(faults), complete=complete
+        )
 
-    def _outcomes(
-        self, variant: Variant, targets: Sequence[Target], tools: Sequence[Tool], lookups: Sequence[Lookup]
-    ) -> list[ArtifactRecord]:
-        """The variant for each target; the faults of all targets at once."""
+    def _artifacts(self, variant: Variant, targets: Sequence[Target], inputs: _Inputs) -> list[Artifact]:
+        """Returns the artifact of a variant for each target.
+
+        Raises:
+            CacheunitError: the faults of all targets.
+        """
         rendered = self._renderer.render(variant)
-        rendered = replace(rendered, lookups=(*lookups, *rendered.lookups))
-        outcomes: list[ArtifactRecord] = []
+        rendered = replace(rendered, lookups=(*inputs.lookups, *rendered.lookups))
+        artifacts: list[Artifact] = []
         faults: list[Fault] = []
         for target in targets:
             try:
-                ready = self._ready_target(target)
-                outcomes.append(compile_artifact(variant, rendered, tools, ready, self._adapters.files.read))
+                loaded = self._loaded_target(target)
+                artifacts.append(compile_artifact(variant, rendered, inputs.tools, loaded, self._adapters.files.read))
             except CacheunitError as error:
                 faults += error.faults
         if faults:
             raise CacheunitError(*faults)
-        return outcomes
+        return artifacts
 
     @property
     def _renderer(self) -> Renderer:
-        """One for each thread, since it keeps what it is at."""
+        """The renderer of this thread: one renderer can render only one variant at a time."""
         if not hasattr(self._local, "renderer"):
-            self._local.renderer = Renderer(self._adapters.files.read, self._template_names, self._config.templates)
+            self._local.renderer = Renderer(self._adapters.files.read, self._template_names, self._settings.templates)
         renderer: Renderer = self._local.renderer
         return renderer
 
     def _template_names(self) -> list[str]:
-        folder = self._config.templates
+        folder = self._settings.templates
         try:
             return [path.removeprefix(f"{folder}/") for path in self._adapters.files.walk(folder)]
         except CacheunitError:
             return []
 
-    def _tools_of(self, manifest: Manifest, lookups: list[Lookup], faults: list[Fault]) -> tuple[Tool, ...]:
-        """The tools of a manifest in its order; no name twice."""
-        tools: list[Tool] = []
-        for index, file in enumerate(manifest.tools):
-            path = normal_path(file)
-            try:
-                data = self._adapters.files.read(path)
-                lookups.append(
-                    Lookup(path=path, found=None if data is None else fingerprint(data), asked_by=manifest.path)
-                )
-                if data is None:
-                    faults.append(manifest.fault(f'there is no file "{path}"', "tools", index))
-                else:
-                    tools += parse_tools(parse_data(data, path, floats=True))
-            except CacheunitError as error:
-                faults += (
-                    f if f.path else manifest.fault(f.message, "tools", index, hint=f.hint) for f in error.faults
-                )
-        first: dict[str, Tool] = {}
-        for tool in tools:
-            other = first.setdefault(tool.name, tool)
-            if other is not tool:
-                message = f'tool "{tool.name}" is there already, from {other.path}'
-                faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="keep one of the two"))
-        return tuple(tools)
-
-    def _targets_of(self, manifest: Manifest, faults: list[Fault]) -> list[Target]:
-        """The targets of a manifest, or the project's; of these, the one that is selected."""
-        found: list[Target] = []
-        for index, name in enumerate(manifest.targets or self._config.targets):
+    def _targets_of(self, manifest: Manifest) -> tuple[list[Target], list[Fault]]:
+        """Returns the selected targets of a manifest, else of the project, and the faults of those it names."""
+        targets: list[Target] = []
+        faults: list[Fault] = []
+        for index, name in enumerate(manifest.targets or self._settings.targets):
             target = find_target(name, self._targets)
             if target is None:
                 faults.append(self._unknown_target(manifest, name, index))
-            elif target in found:
+            elif target in targets:
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             elif self._selection.target in (None, target.name):
-                found.append(target)
-        return found
+                targets.append(target)
+        return targets, faults
 
     def _unknown_target(self, manifest: Manifest, name: str, index: int) -> Fault:
-        """The fault stands in the manifest, or in the settings where the manifest names no targets."""
+        """Returns a fault in the manifest, or in the settings where the manifest names no targets."""
         message = f'unknown target "{name}"'
         hint = did_you_mean(name, target_names(self._targets)) or '"cacheunit targets" lists the known ones'
         if manifest.targets:
             return manifest.fault(message, "targets", index, hint=hint)
-        document = self._config.document
-        line = document.line((*self._config.under, "targets"))
-        return Fault(message=message, path=document.path or None, line=line, hint=hint)
+        return self._settings.fault(message, "targets", hint=hint)
 
-    def _ready_target(self, target: Target) -> LoadedTarget:
-        """The target, loaded once; what is wrong with one of the project's is told where its table stands."""
+    def _loaded_target(self, target: Target) -> LoadedTarget:
+        """Returns the target, loaded once for all threads."""
         with self._loading:
-            return self._load(target)
+            if target.name not in self.loaded:
+                self.loaded[target.name] = self._load(target)
+            return self.loaded[target.name]
 
     def _load(self, target: Target) -> LoadedTarget:
-        if target.name not in self.ready:
-            try:
-                self.ready[target.name] = load_target(target, self._adapters)
-            except CacheunitError as error:
-                if target.name not in self._config.tables:
-                    raise
-                document = self._config.document
-                line = document.line((*self._config.under, "target", target.name))
-                placed = (f if f.path else replace(f, path=document.path, line=line) for f in error.faults)
-                raise CacheunitError(*placed) from None
-        return self.ready[target.name]
+        """Loads a target; the faults of one of the project's own are at its table in the settings."""
+        try:
+            return load_target(target, self._adapters)
+        except CacheunitError as error:
+            if target.name not in self._settings.target:
+                raise
+            table = self._settings.fault("", "target", target.name)
+            raise CacheunitError(*error.faults_at(table.path, table.line)) from None
+
+
+class _Inputs:
+    """The tools of one manifest, with every file that was looked for, the manifest first, and every fault."""
+
+    def __init__(self, adapters: CompileInputs, manifest: Manifest, manifest_fingerprint: str) -> None:
+        self.tools: tuple[Tool, ...] = ()
+        self.lookups = [Lookup(path=manifest.path, found=manifest_fingerprint)]
+        self.faults: list[Fault] = []
+        for index, file in enumerate(manifest.tools):
+            self._read_tools(adapters, manifest, index, normal_path(file))
+        self.faults += _duplicate_tools(self.tools)
+
+    def _read_tools(self, adapters: CompileInputs, manifest: Manifest, index: int, path: str) -> None:
+        """Adds the tools of one file."""
+        try:
+            data = adapters.files.read(path)
+            found = None if data is None else fingerprint(data)
+            self.lookups.append(Lookup(path=path, found=found, asked_by=manifest.path))
+            if data is None:
+                raise fail(f'there is no file "{path}"')
+            self.tools += parse_tools(parse_data(data, path, floats=True))
+        except CacheunitError as error:
+            place = manifest.fault("", "tools", index)
+            self.faults += error.faults_at(place.path, place.line)
+
+
+def _duplicate_tools(tools: Sequence[Tool]) -> list[Fault]:
+    """Returns a fault for each tool whose name another one has already."""
+    first: dict[str, Tool] = {}
+    faults: list[Fault] = []
+    for tool in tools:
+        other = first.setdefault(tool.name, tool)
+        if other is not tool:
+            message = f'tool "{tool.name}" already exists, in {other.path}'
+            faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="keep one of the two"))
+    return faults

@@ -1,4 +1,4 @@
-"""The first half of the story: which manifests there are, and what all of them give, in memory."""
+"""Compiles a project in memory: reads its settings, lists its manifests, and compiles those that are selected."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from cacheunit_build.templating.renderer import Renderer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.build_record import PrefixRecord
-    from cacheunit_build.domain.models import ArtifactRecord, Settings, TargetIdentity, Variant
-    from cacheunit_build.domain.protocols import ArtifactKey, CompileInputs, ProgressCallback, SourceFiles
+    from cacheunit_build.domain.lock import TargetIdentity
+    from cacheunit_build.domain.manifest import Variant
+    from cacheunit_build.domain.protocols import CompileInputs, ProgressCallback, SourceFiles
+    from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.source_map import SourceMaps
     from cacheunit_build.domain.target import Target
 
@@ -30,39 +33,49 @@ _MANIFEST = ".yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledProject:
-    """What the sources give now: artifacts in the order of their names, and every fault on the way.
+    """The result of compiling a project: everything that is selected, compiled or reused.
 
-    `targets` are those that were loaded; `manifests` are the paths of all; `whole` are the outcomes of each manifest
-    that was compiled for all its variants and targets, and traceable.
+    Attributes:
+        settings: the settings of the project.
+        targets: the targets that were loaded, by name.
+        identities: the identity of each target in use, by name.
+        artifacts: the artifacts that were compiled, by prefix and target.
+        reused: the records of artifacts that an earlier build compiled from the same inputs, by prefix and target.
+        manifests: the paths of all manifests of the project.
+        complete: the artifacts of each manifest that was compiled for all its variants and targets, without faults and
+            from files that are all known.
+        faults: every fault.
     """
 
-    config: Settings
+    settings: Settings
     targets: Mapping[str, LoadedTarget]
     identities: Mapping[str, TargetIdentity]
-    artifacts: tuple[ArtifactRecord, ...]
+    artifacts: tuple[Artifact, ...]
+    reused: tuple[ArtifactRecord, ...]
     manifests: frozenset[str]
-    whole: Mapping[str, tuple[ArtifactRecord, ...]]
+    complete: Mapping[str, tuple[Artifact, ...]]
     faults: tuple[Fault, ...]
+
+    @property
+    def records(self) -> tuple[ArtifactRecord, ...]:
+        """The records of all artifacts, compiled or reused, by prefix and target."""
+        records = [*(artifact.record for artifact in self.artifacts), *self.reused]
+        return tuple(sorted(records, key=lambda record: record.key))
 
     @property
     def vocabularies(self) -> set[str]:
         """The files outside of the project that vocabularies were loaded from."""
-        return {file for ready in self.targets.values() for file in ready.tokenizer.files}
-
-    @property
-    def keys(self) -> set[ArtifactKey]:
-        """The artifacts by prefix and target."""
-        return {artifact.key for artifact in self.artifacts}
+        return {file for loaded in self.targets.values() for file in loaded.tokenizer.files}
 
 
 def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:
-    """The settings of a project, and the targets that it knows.
+    """Returns the settings of a project, and the known targets together with its own.
 
     Raises:
         CacheunitError: every fault in the settings.
     """
-    config = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
-    return config, all_targets(config)
+    settings = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+    return settings, all_targets(settings)
 
 
 def compile_project(
@@ -73,25 +86,25 @@ def compile_project(
     reuse: Reuse | None = None,
     jobs: int = 1,
 ) -> CompiledProject:
-    """Compiles what `selection` takes, everything if None. Nothing is written.
+    """Compiles the selected artifacts, or all. Nothing is written.
 
     Args:
-        adapters: the outside world.
-        selection: which artifacts.
-        progress: called with the number of manifests done and of all.
-        reuse: path of a manifest -> its trace, where it is known and nothing has changed.
-        jobs: how many threads compile; the result does not depend on it.
+        adapters: the project's files and tokenizers.
+        selection: which artifacts to compile.
+        progress: called with the number of compiled manifests and the number of all.
+        reuse: returns the record of the manifest at a path, if none of its inputs changed.
+        jobs: the number of threads; the result does not depend on it.
 
     Raises:
         CacheunitError: the settings or the selection are wrong, or there is nothing to compile.
     """
-    config, targets = read_project(adapters.files)
-    selection = _settled(selection or Selection(), targets)
-    everything = manifest_names(adapters.files, config)
-    manifests = _chosen(everything, selection, config)
-    run = _Run(adapters, config, targets, selection)
+    settings, targets = read_project(adapters.files)
+    selection = _with_target_name(selection or Selection(), targets)
+    all_manifests = manifest_names(adapters.files, settings)
+    manifests = _selected(all_manifests, selection, settings)
+    run = _CompilerRun(adapters, settings, targets, selection)
     run.compile_all(manifests, reuse, progress, jobs)
-    return run.compiled(frozenset(path for _, path in everything))
+    return run.result(frozenset(path for _, path in all_manifests))
 
 
 def compile_or_fail(
@@ -102,7 +115,7 @@ def compile_or_fail(
     reuse: Reuse | None = None,
     jobs: int = 1,
 ) -> CompiledProject:
-    """As `compile_project`, for those who can do nothing with half of it.
+    """Compiles the selected artifacts, or all, as `compile_project`, for callers that cannot use a partial result.
 
     Raises:
         CacheunitError: every fault.
@@ -113,92 +126,99 @@ def compile_or_fail(
     return compiled
 
 
-def manifest_names(files: SourceFiles, config: Settings) -> list[tuple[str, str]]:
-    """The name of each prefix and the path of its manifest, by code point.
+def manifest_names(files: SourceFiles, settings: Settings) -> list[tuple[str, str]]:
+    """Returns the name of each prefix and the path of its manifest, in code point order.
 
     Raises:
-        CacheunitError: there is none, or two differ only in letter case.
+        CacheunitError: there is none, a name is not allowed, or two differ only in letter case.
     """
-    faults: list[Fault] = []
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     folded: dict[str, str] = {}
-    for path in files.walk(config.prefixes):
-        stem, dot, extension = path.removeprefix(f"{config.prefixes}/").rpartition(".")
+    faults: list[Fault] = []
+    for path in files.walk(settings.prefixes):
+        name, dot, extension = path.removeprefix(f"{settings.prefixes}/").rpartition(".")
         if extension.lower() == "yml" or (extension.lower() == "yaml" and extension != "yaml"):
-            faults.append(Fault(message="a manifest's name ends in .yaml", path=path, hint="rename it"))
+            faults.append(Fault(message="the name of a manifest must end in .yaml", path=path, hint="rename it"))
         if dot + extension != _MANIFEST:
             continue
-        if "@" in stem:
-            faults.append(Fault(message='"@" stands between a prefix and its variant', path=path, hint="rename it"))
-        other = folded.setdefault(unicodedata.normalize("NFC", stem).casefold(), path)
+        if "@" in name:
+            faults.append(Fault(message='"@" separates a prefix from its variant', path=path, hint="rename it"))
+        other = folded.setdefault(unicodedata.normalize("NFC", name).casefold(), path)
         if other != path:
             message = f'differs from "{other}" only in letter case: on some systems they are one file'
             faults.append(Fault(message=message, path=path, hint="rename one of them"))
-        found[stem] = path
+        names[name] = path
     if faults:
         raise CacheunitError(*faults)
-    if not found:
-        raise fail(f"no manifests under {config.prefixes}/", hint='"cacheunit init" makes a first one')
-    return list(found.items())
+    if not names:
+        raise fail(f"no manifests under {settings.prefixes}/", hint='"cacheunit init" creates a first one')
+    return list(names.items())
 
 
-def source_maps(files: SourceFiles, config: Settings, variant: Variant) -> SourceMaps:
-    """Where the characters of a variant's texts came from.
+def source_maps(files: SourceFiles, settings: Settings, variant: Variant) -> SourceMaps:
+    """Returns which source lines each character of a variant's texts comes from.
 
     Raises:
         CacheunitError: it does not render.
     """
-    return Renderer(files.read, list, config.templates).origins(variant)
+    return Renderer(files.read, list, settings.templates).origins(variant)
 
 
-def _settled(selection: Selection, targets: Mapping[str, Target]) -> Selection:
-    """The selection with its target by the target's own name."""
+def _with_target_name(selection: Selection, targets: Mapping[str, Target]) -> Selection:
+    """Returns the selection with its target by the target's own name, where it names a model."""
     if selection.target is None:
         return selection
     return replace(selection, target=named_target(selection.target, targets).name)
 
 
-def _chosen(manifests: list[tuple[str, str]], selection: Selection, config: Settings) -> list[tuple[str, str]]:
-    known = dict(manifests)
+def _selected(manifests: list[tuple[str, str]], selection: Selection, settings: Settings) -> list[tuple[str, str]]:
+    """Returns the name and path of each manifest that is selected.
+
+    Raises:
+        CacheunitError: every selected name that is no prefix.
+    """
+    paths = dict(manifests)
     faults = [
-        Fault(message=f'no prefix "{name}" under {config.prefixes}/', hint=did_you_mean(name, known))
+        Fault(message=f'no prefix "{name}" under {settings.prefixes}/', hint=did_you_mean(name, paths))
         for name in selection.names
-        if name.partition("@")[0] not in known
+        if name.partition("@")[0] not in paths
     ]
     if faults:
         raise CacheunitError(*faults)
-    wanted = {name.partition("@")[0] for name in selection.names} or known.keys()
-    return [(name, path) for name, path in manifests if name in wanted]
+    selected = {name.partition("@")[0] for name in selection.names} or paths.keys()
+    return [(name, path) for name, path in manifests if name in selected]
 
 
-class _Run:
-    """Compiles manifests, in as many threads as wanted, going on after faults."""
+class _CompilerRun:
+    """Compiles manifests in several threads, going on after faults."""
 
     def __init__(
-        self, adapters: CompileInputs, config: Settings, targets: Mapping[str, Target], selection: Selection
+        self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: Selection
     ) -> None:
-        self._adapters = adapters
-        self._config = config
+        self._settings = settings
         self._selection = selection
-        self._compiler = PrefixCompiler(adapters, config, targets, selection)
-        self._found: list[CompiledPrefix] = []
-        self._known: dict[str, TargetIdentity] = {}
+        self._compiler = PrefixCompiler(adapters, settings, targets, selection)
+        self._compiled: list[CompiledPrefix] = []
+        self._reused: list[ArtifactRecord] = []
+        self._reused_names: list[str] = []
+        self._identities: dict[str, TargetIdentity] = {}
 
     def compile_all(
         self, manifests: list[tuple[str, str]], reuse: Reuse | None, progress: ProgressCallback | None, jobs: int
     ) -> None:
-        """Reuses what is known, and compiles the rest."""
-        known = {path: trace for _, path in manifests if (trace := reuse(path) if reuse else None) is not None}
-        work = [(name, path) for name, path in manifests if path not in known]
-        for path, trace in known.items():
-            self._known |= trace.identities
-            self._found.append(self._reused(path, trace.outcomes))
-        for done, one in enumerate(self._compiled_each(work, min(jobs, len(work)))):
-            self._found.append(one)
+        """Reuses the records of unchanged manifests, and compiles the others."""
+        unchanged = {path: record for _, path in manifests if (record := reuse(path) if reuse else None) is not None}
+        work = [(name, path) for name, path in manifests if path not in unchanged]
+        for record in unchanged.values():
+            self._identities |= record.identities
+            self._reused_names += {artifact.prefix for artifact in record.artifacts}
+            self._reused += (item for item in record.artifacts if self._selection.includes_key(item.key))
+        for done, compiled in enumerate(self._compile_each(work, min(jobs, len(work)))):
+            self._compiled.append(compiled)
             if progress is not None:
                 progress(done + 1, len(work))
 
-    def _compiled_each(self, work: list[tuple[str, str]], jobs: int) -> Iterator[CompiledPrefix]:
+    def _compile_each(self, work: list[tuple[str, str]], jobs: int) -> Iterator[CompiledPrefix]:
         if jobs <= 1:
             yield from (self._compiler.compile(*manifest) for manifest in work)
             return
@@ -207,34 +227,33 @@ class _Run:
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             yield from pool.map(lambda manifest: self._compiler.compile(*manifest), work)
 
-    def _reused(self, path: str, outcomes: tuple[ArtifactRecord, ...]) -> CompiledPrefix:
-        taken = tuple(outcome for outcome in outcomes if self._selection.includes_key(outcome.key))
-        return CompiledPrefix(path=path, outcomes=taken, names=tuple({outcome.prefix for outcome in outcomes}))
-
-    def compiled(self, manifests: frozenset[str]) -> CompiledProject:
-        """All that was found, in the order of names."""
-        found = sorted(self._found, key=lambda one: one.path)
-        outcomes = [outcome for one in found for outcome in one.outcomes]
-        faults = [fault for one in found for fault in one.faults]
+    def result(self, manifests: frozenset[str]) -> CompiledProject:
+        """Returns everything that was compiled and reused, in the order of names."""
+        prefixes = sorted(self._compiled, key=lambda prefix: prefix.path)
+        artifacts = [artifact for prefix in prefixes for artifact in prefix.artifacts]
+        faults = [fault for prefix in prefixes for fault in prefix.faults]
         if not faults:
-            faults += self._unmet(outcomes, [name for one in found for name in one.names])
+            names = [*self._reused_names, *(name for prefix in prefixes for name in prefix.names)]
+            faults += self._unmatched(names, empty=not artifacts and not self._reused)
+        loaded = self._compiler.loaded
         return CompiledProject(
-            config=self._config,
-            targets=self._compiler.ready,
-            identities=self._known | {name: ready.identity for name, ready in self._compiler.ready.items()},
-            artifacts=tuple(sorted(outcomes, key=lambda outcome: outcome.key)),
+            settings=self._settings,
+            targets=loaded,
+            identities=self._identities | {name: target.identity for name, target in loaded.items()},
+            artifacts=tuple(sorted(artifacts, key=lambda artifact: artifact.key)),
+            reused=tuple(sorted(self._reused, key=lambda record: record.key)),
             manifests=manifests,
-            whole={one.path: one.outcomes for one in found if one.whole},
+            complete={prefix.path: prefix.artifacts for prefix in prefixes if prefix.complete},
             faults=tuple(dict.fromkeys(faults)),
         )
 
-    def _unmet(self, outcomes: Sequence[ArtifactRecord], names: Sequence[str]) -> list[Fault]:
-        """What was selected and yet is nowhere."""
+    def _unmatched(self, names: Sequence[str], *, empty: bool) -> list[Fault]:
+        """Returns a fault for each selected variant that does not exist, and for a selection that matches nothing."""
         faults = [
             Fault(message=f'there is no variant "{name}"', hint=did_you_mean(name, names))
             for name in self._selection.names
             if "@" in name and name not in names
         ]
-        if not faults and not outcomes:
+        if not faults and empty:
             faults.append(Fault(message=f'nothing is compiled for target "{self._selection.target}"'))
         return faults

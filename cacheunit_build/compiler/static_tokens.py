@@ -1,11 +1,21 @@
-"""Which tokens of a framed prefix are static: those that stay the same whatever the user says next."""
+"""Finds the static tokens of a framed prefix: those that stay the same whatever the user says next.
+
+The last token of a text may merge with the words that follow it. With the vocabulary of DeepSeek:
+
+    framed prefix       tokens                      static  unstable, because
+    Be kind.<|User|>    Be, kind, ., <|User|>       4       nothing: a control token never merges
+    Be kind.\\n          Be, kind, .\\n               2       ".\\n": more line ends would be one token with it
+    Be ki               Be, ki                      1       "ki": untried letters could go on
+    Section 12          Section, space, 12          2       "12": a third digit would be one token with it
+    Section 123         Section, space, 123         3       nothing: a group has three digits at most
+"""
 
 from __future__ import annotations
 
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.models import StaticTokens
+from cacheunit_build.domain.prompt import StaticTokens
 from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
@@ -17,23 +27,22 @@ _SPACES = (" ", "  ", "\u00a0", "\u3000", "\t", "\n", "\n\n", "\r\n", " the", " 
 _OTHERS = ("7", "42", "2024", "\u4e2d", "\u6211", "\u3042", "\u00e9", "\u0301", "\U0001f642", "\u200d")
 _LONG = "A longer message, of several sentences. It asks for two things at once, and gives 3 numbers.\n" * 8
 TRIED_CONTINUATIONS = ("A short one.", *_LETTERS, *_MARKS, *_SPACES, *_OTHERS, _LONG)
-"""What is tried as the user's words: letters, endings, marks, white space, digits, other scripts, whole texts."""
+"""The user's words that are tried: letters, endings, marks, white space, digits, other scripts, whole texts."""
 
 
 def static_tokens(
     framed: Callable[[str], str], encode: Callable[[str], Sequence[int]], controls: Collection[int]
 ) -> StaticTokens:
-    """The token ids that all requests share.
+    """Returns the tokens that all requests share, with the framed prefix that they are of.
 
-    The framed_prefix is the text that all framed continuations begin with. A control token never merges with what follows, so a
-    framed_prefix that ends in one is static to its end. Otherwise every framed text is encoded, and what all of them have in
-    common is static; but never what the last run of letters or of marks gave, which words that were not
-    tried could go on.
+    The framed prefix is the text that all tried continuations begin with. If it ends in a control token, all of its
+    tokens are static. Otherwise each framed text is encoded, and the ids that all of them begin with are static, up to
+    the last run of letters, marks or digits, which an untried continuation could go on.
 
     Args:
-        framed: the user's words -> the text that the model reads.
-        encode: text -> token ids, control tokens read as such.
-        controls: ids of the control tokens.
+        framed: returns the text that the model reads, from the user's words.
+        encode: returns the token ids of a text, with control tokens read as such.
+        controls: the ids of the control tokens.
     """
     texts = [framed(continuation) for continuation in TRIED_CONTINUATIONS]
     framed_prefix = texts[0]
@@ -42,33 +51,35 @@ def static_tokens(
     ids = encode(framed_prefix)
     if not ids or ids[-1] in controls:
         return StaticTokens(framed_prefix=framed_prefix, ids=ids, unstable=0)
-    safe = common_prefix(ids, encode(framed_prefix[: _last_run(framed_prefix)]))
+    stable = common_prefix(ids, encode(framed_prefix[: _start_of_last_run(framed_prefix)]))
     for text in texts:
-        safe = min(safe, common_prefix(ids, encode(text)))
-    return StaticTokens(framed_prefix=framed_prefix, ids=ids[:safe], unstable=len(ids) - safe)
+        stable = min(stable, common_prefix(ids, encode(text)))
+    return StaticTokens(framed_prefix=framed_prefix, ids=ids[:stable], unstable=len(ids) - stable)
 
 
-def _last_run(framed_prefix: str) -> int:
-    """Where the last run of letters, or of punctuation and symbols, begins, a space in front included.
+def _start_of_last_run(text: str) -> int:
+    """Returns where the last run of letters, or of punctuation and symbols, begins, with a space in front of it.
 
-    Digits in threes are no run that could go on: the next digit begins a group of its own. Neither is white space of
-    ASCII: all of its kinds are tried.
+    Full groups of three digits are no run, since the next digit begins another group; neither is ASCII white space, of
+    which all kinds are tried.
+
+        "Be kind"   -> 2     "Be kind."  -> 7     "No. 1234" -> 7     "kind\\n" -> 5
     """
-    kind = _kind(framed_prefix[-1])
-    if kind == "Z" and framed_prefix[-1].isascii():
-        return len(framed_prefix)
-    start = len(framed_prefix)
-    while start and _kind(framed_prefix[start - 1]) == kind:
+    kind = _kind(text[-1])
+    if kind == "space" and text[-1].isascii():
+        return len(text)
+    start = len(text)
+    while start and _kind(text[start - 1]) == kind:
         start -= 1
-    if kind == "N":
-        return len(framed_prefix) - (len(framed_prefix) - start) % 3
-    before = framed_prefix[start - 1 : start]
-    return start - 1 if before and before not in "\r\n" and _kind(before) in "ZP" else start
+    if kind == "digit":
+        return len(text) - (len(text) - start) % 3
+    before = text[start - 1 : start]
+    return start - 1 if before and before not in "\r\n" and _kind(before) in ("space", "mark") else start
 
 
 def _kind(character: str) -> str:
-    """Letter or mark (L), digit (N), white space (Z), or anything else (P)."""
+    """Returns whether a character is a letter (combining marks included), a digit, a space or any other mark."""
     if character.isspace():
-        return "Z"
+        return "space"
     category = unicodedata.category(character)[0]
-    return {"L": "L", "M": "L", "N": "N"}.get(category, "P")
+    return {"L": "letter", "M": "letter", "N": "digit"}.get(category, "mark")

@@ -1,4 +1,13 @@
-"""Where in the sources a change of the text was made: chains of places + both versions of the sources -> one line."""
+"""Finds the source line that made a change: from the source lines of the first different character in both versions.
+
+With a template that includes a partial, and a change in line 4 of the partial:
+
+    first different character comes from            changed lines          result
+    new: partial:4 <- template:2                    partial 4              partial:4   the line itself changed
+    new: partial:6 <- template:2                    partial 4              partial:4   nearest change at or above it
+    new: template:3, old: template:2                template 2 (removed)   template:2  the old line is gone
+    new: template:3                                 data.yaml 7            data.yaml:7 only another input changed
+"""
 
 from __future__ import annotations
 
@@ -15,86 +24,99 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.source_map import SourceChain
 
-_MOST_COMPARED = 4_000_000  # lines of one side times lines of the other: beyond, the middle is one hunk
+_MOST_COMPARED = 4_000_000
+"""The most pairs of lines that are compared: above, everything between the common ends is one hunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hunk:
-    """Lines that were replaced: `old` and `new` are ranges of line numbers from 1, either of which may be empty."""
+    """Lines that were replaced. Both are ranges of line numbers from 1, and may be empty."""
 
     old: range
     new: range
 
 
 class SourceChanges:
-    """What is different between two versions of the sources.
+    """The changes between two versions of the sources.
 
     Args:
-        before: path -> bytes of the old version, None where absent.
-        now: the same of the new version.
+        read_old: returns the bytes of a file in the old version, None where there is no such file.
+        read_new: returns the bytes of a file in the new version, None where there is no such file.
     """
 
-    def __init__(self, before: Callable[[str], bytes | None], now: Callable[[str], bytes | None]) -> None:
-        self._before = before
-        self._now = now
+    def __init__(self, read_old: Callable[[str], bytes | None], read_new: Callable[[str], bytes | None]) -> None:
+        self._read_old = read_old
+        self._read_new = read_new
         self.hunks = cache(self._hunks)
 
     def changed(self, path: str) -> bool:
-        """Whether the file is not as it was."""
-        return self._before(path) != self._now(path)
+        """Returns whether a file changed."""
+        return self._read_old(path) != self._read_new(path)
 
-    def place(
+    def locate(
         self, new: SourceChain, old: SourceChain, others: Iterable[str], *, below: bool = False
     ) -> SourceLine | None:
-        """The line of the new sources at which a change was made that shows at text of these chains.
+        """Returns the line of the new sources where a change was made; None where no source changed.
 
         Args:
-            new: where the first different character of the new text came from.
-            old: the same of the old text.
+            new: the source lines of the first different character of the new text.
+            old: the source lines of the first different character of the old text.
             others: further files that the text depends on.
-            below: whether the change is at or after the places of the chains, as in a tool that begins there; it is at
-                or before them otherwise, as is a condition.
+            below: whether to prefer a change at or after these lines, as in a tool that begins there, to one at or
+                before them, as in the condition around a text.
         """
-        for place in new:
-            if self._before(place.path) is None and self._now(place.path) is not None:
-                return place  # all of the file is new
-            if (hunk := self._hunk_at(place, "new")) is not None:
-                return self._start(place.path, hunk)
-        for place in old:
-            if (hunk := self._hunk_at(place, "old")) is not None and self._now(place.path) is not None:
-                return self._start(place.path, hunk)
-        for place in (*new, *old):
-            hunks = self.hunks(place.path)
-            if hunks and self._now(place.path) is not None:
-                return self._start(place.path, _nearest(hunks, place.line, below=below))
+        return self._exact(new, old) or self._nearest(new, old, below=below) or self._elsewhere(others)
+
+    def _exact(self, new: SourceChain, old: SourceChain) -> SourceLine | None:
+        """Returns the first line of the chains that changed itself, or is in a new file."""
+        for line in new:
+            if self._read_old(line.path) is None and self._read_new(line.path) is not None:
+                return line
+            if (hunk := self._hunk_at(line, "new")) is not None:
+                return self._start(line.path, hunk)
+        for line in old:
+            if (hunk := self._hunk_at(line, "old")) is not None and self._read_new(line.path) is not None:
+                return self._start(line.path, hunk)
+        return None
+
+    def _nearest(self, new: SourceChain, old: SourceChain, *, below: bool) -> SourceLine | None:
+        """Returns the nearest change in the first file of the chains that changed."""
+        for line in (*new, *old):
+            hunks = self.hunks(line.path)
+            if hunks and self._read_new(line.path) is not None:
+                return self._start(line.path, _nearest_hunk(hunks, line.line, below=below))
+        return None
+
+    def _elsewhere(self, others: Iterable[str]) -> SourceLine | None:
+        """Returns the first change in the first of `others` that changed."""
         for path in others:
             hunks = self.hunks(path)
-            if hunks and self._now(path) is not None:
+            if hunks and self._read_new(path) is not None:
                 return self._start(path, hunks[0])
         return None
 
-    def _hunk_at(self, place: SourceLine, side: Literal["new", "old"]) -> Hunk | None:
-        hunks = self.hunks(place.path)
-        return next((hunk for hunk in hunks if _has(hunk.new if side == "new" else hunk.old, place.line)), None)
+    def _hunk_at(self, line: SourceLine, side: Literal["new", "old"]) -> Hunk | None:
+        hunks = self.hunks(line.path)
+        return next((hunk for hunk in hunks if _contains(hunk.new if side == "new" else hunk.old, line.line)), None)
 
     def _start(self, path: str, hunk: Hunk) -> SourceLine:
-        """Where a hunk begins; what was cut off at the end of a file, at its last line."""
-        lines = (self._now(path) or b"").rstrip(b"\r\n").count(b"\n") + 1
+        """Returns the first line of a hunk; the last line of the file where its end was removed."""
+        lines = (self._read_new(path) or b"").rstrip(b"\r\n").count(b"\n") + 1
         return SourceLine(path=path, line=max(1, min(hunk.new.start, lines)))
 
     def _hunks(self, path: str) -> tuple[Hunk, ...]:
         if not self.changed(path):
             return ()
-        before, now = (_lines(data) for data in (self._before(path), self._now(path)))
-        return tuple(_compared(before, now))
+        old, new = (_lines(data) for data in (self._read_old(path), self._read_new(path)))
+        return tuple(_compare(old, new))
 
 
-def _has(lines: range, line: int) -> bool:
-    """Whether a hunk has that line; where it has none, it stands in front of the line at which it begins."""
+def _contains(lines: range, line: int) -> bool:
+    """Returns whether a range of lines has that line; an empty range is in front of the line where it starts."""
     return line in lines or (not lines and line == lines.start)
 
 
-def _nearest(hunks: tuple[Hunk, ...], line: int, *, below: bool) -> Hunk:
+def _nearest_hunk(hunks: tuple[Hunk, ...], line: int, *, below: bool) -> Hunk:
     if below:
         return next((hunk for hunk in hunks if hunk.new.stop > line), hunks[-1])
     return next((hunk for hunk in reversed(hunks) if hunk.new.start <= line), hunks[0])
@@ -104,18 +126,21 @@ def _lines(data: bytes | None) -> list[str]:
     return [] if data is None else data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
 
 
-def _compared(before: list[str], now: list[str]) -> Iterator[Hunk]:
-    """The hunks between two lists of lines, in order."""
-    head, tail = common_ends(before, now)
-    old, new = before[head : len(before) - tail], now[head : len(now) - tail]
-    if len(old) * len(new) > _MOST_COMPARED:
-        yield _hunk(head, 0, len(old), 0, len(new))
+def _compare(old: list[str], new: list[str]) -> Iterator[Hunk]:
+    """Yields the hunks between two lists of lines, in order."""
+    head, tail = common_ends(old, new)
+    old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    if len(old_middle) * len(new_middle) > _MOST_COMPARED:
+        yield _hunk(head, (0, len(old_middle)), (0, len(new_middle)))
         return
-    for tag, old_start, old_end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for tag, old_start, old_end, new_start, new_end in SequenceMatcher(
+        None, old_middle, new_middle, autojunk=False
+    ).get_opcodes():
         if tag != "equal":
-            yield _hunk(head, old_start, old_end, new_start, new_end)
+            yield _hunk(head, (old_start, old_end), (new_start, new_end))
 
 
-def _hunk(head: int, old_start: int, old_end: int, new_start: int, new_end: int) -> Hunk:
+def _hunk(head: int, old: tuple[int, int], new: tuple[int, int]) -> Hunk:
+    """Returns a hunk of lines from 1; `head` lines are in front of both."""
     first = head + 1
-    return Hunk(old=range(first + old_start, first + old_end), new=range(first + new_start, first + new_end))
+    return Hunk(old=range(first + old[0], first + old[1]), new=range(first + new[0], first + new[1]))

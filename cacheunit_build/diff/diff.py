@@ -1,4 +1,4 @@
-"""The story of a review: two versions of a project, both compiled in memory, and what the change does to the cache."""
+"""Compares a project with an older version of itself: both are compiled in memory, or the older one is only a lock."""
 
 from __future__ import annotations
 
@@ -11,34 +11,62 @@ from cacheunit_build.diff.artifact_diff import ArtifactDiff
 from cacheunit_build.diff.results import Difference, DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.models import Lock
-from cacheunit_build.domain.protocols import LOCK_FILE, Selection
-from cacheunit_build.lockfile.format import EMPTY, drift_between, parse_lock
+from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.lock import Lock
+from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.lockfile.drift import drift_between
+from cacheunit_build.lockfile.format import EMPTY, parse_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cacheunit_build.diff.results import DifferenceKind
     from cacheunit_build.domain.build_record import PrefixRecord
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.models import Drift
-    from cacheunit_build.domain.protocols import Adapters, ArtifactKey, OldVersion, ProgressCallback, SourceFiles
+    from cacheunit_build.domain.lock import ArtifactKey, LockEntry
+    from cacheunit_build.domain.protocols import Adapters, OldVersion, ProgressCallback, SourceFiles
+
+    Reuse = Callable[[str], PrefixRecord | None]
+
+_KINDS: dict[str, DifferenceKind] = {
+    "added": "added",
+    "removed": "removed",
+    "changed": "changed",
+    "tokenizer": "tokenizer",
+    "profile": "profile",
+}
+"""The kind of a difference, by the kind of drift between two locks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What is compared with: a project as it was, or a lock alone. `past` makes its world when it is needed."""
+    """What the project is compared with: an older version of it, or a lock alone.
+
+    Attributes:
+        label: its name for people.
+        old_version: opens the older version; None where there is only a lock.
+        lock: the lock, where there is no older version.
+        notes: remarks on the choice.
+    """
 
     label: str
-    past: Callable[[], OldVersion] | None = None
+    old_version: Callable[[], OldVersion] | None = None
     lock: Lock | None = None
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """One version: what was compiled, the lock that stands in for what was not, what is wrong with it."""
+    """One of the two versions.
 
-    version: Snapshot | None
+    Attributes:
+        snapshot: what was compiled; None where it is a lock alone.
+        locked: the lock, which replaces what does not compile.
+        faults: the faults of the sources.
+        notes: further remarks.
+    """
+
+    snapshot: Snapshot | None
     locked: Lock = EMPTY
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
@@ -46,146 +74,149 @@ class _Side:
     @property
     def lock(self) -> Lock:
         """What a build of this version would lock; entries of what does not compile are those of its lock."""
-        if self.version is None:
+        if self.snapshot is None:
             return self.locked
-        made = {key: outcome.entry for key, outcome in self.version.outcomes.items()}
+        compiled = {key: record.entry for key, record in self.snapshot.records.items()}
         kept = self.locked.entries if self.faults else {}
-        targets = {**self.locked.targets, **self.version.compiled.identities}
-        return Lock(targets=targets, entries={**kept, **made})
+        targets = {**self.locked.targets, **self.snapshot.compiled.identities}
+        return Lock(targets=targets, entries={**kept, **compiled})
 
 
 def diff(
     adapters: Adapters,
-    against: Baseline,
+    baseline: Baseline,
     selection: Selection | None = None,
     *,
     progress: ProgressCallback | None = None,
     jobs: int = 1,
 ) -> DiffResult:
-    """What the work tree's sources do to a cache that was filled from `against`. Nothing is written.
+    """Returns what the present sources do to a cache that was filled from the baseline. Nothing is written.
+
+    Args:
+        adapters: the project.
+        baseline: what it is compared with.
+        selection: which artifacts.
+        progress: called with the number of compiled manifests and the number of all.
+        jobs: the number of threads; the result does not depend on it.
 
     Raises:
-        CacheunitError: every fault in the sources as they are now, or in the selection.
+        CacheunitError: every fault in the present sources, or in the selection.
     """
     selection = selection or Selection()
-    past = None if against.past is None else against.past()
-    reuse = None if past is None else _unchanged(adapters, past)
+    old_version = None if baseline.old_version is None else baseline.old_version()
+    reuse = None if old_version is None else _reuse(adapters, old_version)
     compiled = compile_or_fail(adapters, selection, progress, reuse=reuse, jobs=jobs)
-    now = _Side(version=Snapshot(compiled, adapters.files))
-    then = _then(past, against, reuse, jobs)
-    pairs = _Pairs(now, then, selection)
-    if reuse is not None and pairs.added:  # whose cache serves these is seen on whole artifacts only
-        then = _then(past, against, None, jobs)
-        pairs = _Pairs(now, then, selection)
-    differences = tuple(sorted(pairs.differences(), key=lambda item: item.key))
+    new = _Side(snapshot=Snapshot(compiled, adapters.files))
+    old = _old_side(old_version, baseline, reuse, jobs)
+    comparison = _Comparison(new, old, selection)
+    if reuse is not None and comparison.has_added:  # which cache entry serves these is seen on compiled artifacts only
+        old = _old_side(old_version, baseline, None, jobs)
+        comparison = _Comparison(new, old, selection)
+    differences = tuple(sorted(comparison.differences(), key=lambda item: item.key))
     return DiffResult(
-        against=against.label,
+        against=baseline.label,
         differences=differences,
-        sources=pairs.sources(differences),
-        faults=then.faults,
-        notes=(*against.notes, *then.notes, *_stand_in(then)),
+        sources=comparison.sources(differences),
+        faults=old.faults,
+        notes=(*baseline.notes, *old.notes, *_lock_note(old)),
     )
 
 
-def _stand_in(then: _Side) -> tuple[str, ...]:
-    """What is to be known where a lock stands in for sources."""
-    if not then.faults or not then.locked.entries:
+def _lock_note(old: _Side) -> tuple[str, ...]:
+    """Returns a note where the lock replaces sources that do not compile."""
+    if not old.faults or not old.locked.entries:
         return ()
-    return ("the lock there stands in for what does not compile: if it was stale, a change may not show",)
+    return ("the old lock is used for what does not compile: if it was out of date, a change may not show",)
 
 
-def _unchanged(adapters: Adapters, past: OldVersion) -> Callable[[str], PrefixRecord | None] | None:
-    """What gives the trace of a manifest whose inputs are as the last build saw them, in both versions."""
-    record = adapters.memory.recall()
-    now, then = cache(adapters.files.fingerprint), cache(past.files.fingerprint)
-    if record is None or not record.settled(now) or not record.settled(then):
+def _reuse(adapters: Adapters, old: OldVersion) -> Reuse | None:
+    """Returns a function from the path of a manifest to its record, where its inputs are as recorded in both versions.
+
+    None where there is no record, or the settings changed.
+    """
+    record = adapters.records.valid_record()
+    now, then = cache(adapters.files.fingerprint), cache(old.files.fingerprint)
+    if record is None or not record.settings_match(now) or not record.settings_match(then):
         return None
-
-    def unchanged(path: str) -> PrefixRecord | None:
-        trace = record.traces.get(path)
-        try:
-            return trace if trace is not None and trace.holds(now) and trace.holds(then) else None
-        except CacheunitError:  # the whole story tells it
-            return None
-
-    return unchanged
+    return lambda path: record.unchanged_prefix(path, now, then)
 
 
-def _then(
-    past: OldVersion | None, against: Baseline, reuse: Callable[[str], PrefixRecord | None] | None, jobs: int
-) -> _Side:
-    """The older version, as far as it compiles under today's rules."""
-    if past is None:
-        return _Side(version=None, locked=against.lock or EMPTY)
-    locked, notes = _old_lock(past.files)
+def _old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> _Side:
+    """Returns the older version, as far as it compiles under today's rules."""
+    if old is None:
+        return _Side(snapshot=None, locked=baseline.lock or EMPTY)
+    locked, notes = _old_lock(old.files)
     try:
-        config, _ = read_project(past.files)
-        if not any(path.endswith(".yaml") for path in past.files.walk(config.prefixes)):
-            notes = (*notes, f"there are no manifests at {against.label}")
-            return _Side(version=None, notes=notes)
-        compiled = compile_project(past, reuse=reuse, jobs=jobs)
+        settings, _ = read_project(old.files)
+        if not any(path.endswith(".yaml") for path in old.files.walk(settings.prefixes)):
+            return _Side(snapshot=None, notes=(*notes, f"there are no manifests at {baseline.label}"))
+        compiled = compile_project(old, reuse=reuse, jobs=jobs)
     except CacheunitError as error:
-        return _Side(version=None, locked=locked, faults=error.faults, notes=notes)
-    return _Side(version=Snapshot(compiled, past.files), locked=locked, faults=compiled.faults, notes=notes)
+        return _Side(snapshot=None, locked=locked, faults=error.faults, notes=notes)
+    return _Side(snapshot=Snapshot(compiled, old.files), locked=locked, faults=compiled.faults, notes=notes)
 
 
 def _old_lock(files: SourceFiles) -> tuple[Lock, tuple[str, ...]]:
+    """Returns the lock of the older version, and a note where it cannot be read."""
     data = files.read(LOCK_FILE)
     try:
         return (EMPTY if data is None else parse_lock(data, LOCK_FILE)), ()
     except CacheunitError as error:
-        return EMPTY, (f"the lock there is not read: {error.faults[0].message}",)
+        return EMPTY, (f"the old lock is not used: {error.faults[0].message}",)
 
 
-class _Pairs:
-    """The artifacts of both versions, set side by side."""
+class _Comparison:
+    """The comparison of the two versions, artifact by artifact.
 
-    def __init__(self, now: _Side, then: _Side, selection: Selection) -> None:
-        self._now = now
-        self._then = then
-        self._before, self._after = then.lock, now.lock
-        taken = {key: entry for key, entry in self._before.entries.items() if selection.includes_key(key)}
-        self._renamed = self._renames(set(taken))
-        drift = drift_between(replace(self._before, entries=taken), self._after)
-        gone = set(self._renamed.values())
-        self._drift = [item for item in drift if (item.prefix, item.target) not in gone]
-        self.added = any(item.kind == "added" and self._key(item) not in self._renamed for item in self._drift)
-        versions = now.version, then.version
-        self._contrast = None if versions[0] is None or versions[1] is None else ArtifactDiff(versions[0], versions[1])
+    Attributes:
+        has_added: whether an artifact was added, and not only renamed.
+    """
 
-    def _renames(self, before: set[ArtifactKey]) -> dict[ArtifactKey, ArtifactKey]:
-        """New key -> old key of artifacts with another name and the same bytes."""
-        gone: dict[tuple[object, ...], list[ArtifactKey]] = {}
-        for key in sorted(before - self._after.entries.keys()):
-            entry = self._before.entries[key]
-            gone.setdefault((key[1], entry.text, entry.request, entry.token_ids), []).append(key)
-        found: dict[ArtifactKey, ArtifactKey] = {}
-        for key in sorted(self._after.entries.keys() - self._before.entries.keys()):
-            entry = self._after.entries[key]
-            same = gone.get((key[1], entry.text, entry.request, entry.token_ids))
+    def __init__(self, new: _Side, old: _Side, selection: Selection) -> None:
+        self._new = new
+        self._old = old
+        self._old_lock, self._new_lock = old.lock, new.lock
+        selected = {key: entry for key, entry in self._old_lock.entries.items() if selection.includes_key(key)}
+        self._renamed = self._renames(set(selected))
+        former_keys = set(self._renamed.values())
+        drift = drift_between(replace(self._old_lock, entries=selected), self._new_lock)
+        kinds = {(item.prefix, item.target): _KINDS[item.kind] for item in drift}
+        self._kinds = {key: kind for key, kind in kinds.items() if key not in former_keys}
+        self.has_added = any(kind == "added" and key not in self._renamed for key, kind in self._kinds.items())
+        self._artifact_diff = (
+            None if new.snapshot is None or old.snapshot is None else ArtifactDiff(new.snapshot, old.snapshot)
+        )
+
+    def _renames(self, old_keys: set[ArtifactKey]) -> dict[ArtifactKey, ArtifactKey]:
+        """Returns new key -> old key of artifacts that have another name and the same bytes."""
+        removed: dict[tuple[object, ...], list[ArtifactKey]] = {}
+        for key in sorted(old_keys - self._new_lock.entries.keys()):
+            removed.setdefault(_contents(key, self._old_lock.entries[key]), []).append(key)
+        renamed: dict[ArtifactKey, ArtifactKey] = {}
+        for key in sorted(self._new_lock.entries.keys() - self._old_lock.entries.keys()):
+            same = removed.get(_contents(key, self._new_lock.entries[key]))
             if same:
-                found[key] = same.pop(0)
-        return found
+                renamed[key] = same.pop(0)
+        return renamed
 
     def differences(self) -> Iterator[Difference]:
-        """What is different, in the order of names."""
-        for item in self._drift:
-            key = self._key(item)
-            yield self._renamed_one(key) if key in self._renamed else self._difference(item, key)
+        """Yields the differences in the order of names."""
+        for key, kind in self._kinds.items():
+            yield self._rename(key) if key in self._renamed else self._difference(key, kind)
 
-    @staticmethod
-    def _key(item: Drift) -> ArtifactKey:
-        return item.prefix, item.target
+    def sources(self, differences: tuple[Difference, ...]) -> dict[str, tuple[ArtifactKey, ...]]:
+        """Returns the changed sources with the artifacts that use them."""
+        return {} if self._artifact_diff is None else self._artifact_diff.sources([item.key for item in differences])
 
-    def _renamed_one(self, key: ArtifactKey) -> Difference:
-        was = self._renamed[key]
-        entry = self._after.entries[key]
+    def _rename(self, key: ArtifactKey) -> Difference:
+        former = self._renamed[key]
+        entry = self._new_lock.entries[key]
         return Difference(
             prefix=key[0],
             target=key[1],
             kind="renamed",
-            was=was[0],
-            old=self._before.entries[was],
+            was=former[0],
+            old=self._old_lock.entries[former],
             new=entry,
             still_cached=entry.tokens,
             recomputed=0,
@@ -193,54 +224,59 @@ class _Pairs:
         )
 
     def _margin(self, key: ArtifactKey) -> float:
-        outcome = None if self._now.version is None else self._now.version.outcomes.get(key)
-        return 0.0 if outcome is None else outcome.margin
+        record = None if self._new.snapshot is None else self._new.snapshot.records.get(key)
+        return 0.0 if record is None else record.margin
 
-    def _difference(self, item: Drift, key: ArtifactKey) -> Difference:
-        old, new = self._before.entries.get(key), self._after.entries.get(key)
-        kind = item.kind
-        assert kind in ("added", "removed", "changed", "tokenizer", "profile")  # noqa: S101 - what two locks can differ in
-        plain = Difference(prefix=key[0], target=key[1], kind=kind, old=old, new=new, margin=self._margin(key))
+    def _difference(self, key: ArtifactKey, kind: DifferenceKind) -> Difference:
+        old, new = self._old_lock.entries.get(key), self._new_lock.entries.get(key)
+        difference = Difference(prefix=key[0], target=key[1], kind=kind, old=old, new=new, margin=self._margin(key))
         if new is None:
-            return plain
+            return difference
         if old is None:
-            fault = self._fault_of(key)
-            if fault is not None:
-                why = f"the old sources do not compile under today's rules: {fault.message}"
-                return replace(plain, kind="unknown", why=why)
-            if self._contrast is not None:
-                return self._contrast.added(plain)
-            return plain if self._before.entries else replace(plain, still_cached=0, recomputed=new.tokens)
-        versions = self._then.version, self._now.version
-        before, after = (None if version is None else version.artifact(key) for version in versions)
-        if self._contrast is None or before is None or after is None:
-            return _of_lock_alone(plain, self._then)
-        return self._contrast.changed(plain, before, after)
+            return self._addition(difference, new)
+        return self._change(difference, old, new)
 
-    def _fault_of(self, key: ArtifactKey) -> Fault | None:
-        """Why there is nothing under that key in the old version, if its manifest was there."""
-        if self._then.version is None:
-            return next(iter(self._then.faults), None)
-        compiled = self._then.version.compiled
-        path = f"{compiled.config.prefixes}/{key[0].partition('@')[0]}.yaml"
+    def _addition(self, difference: Difference, new: LockEntry) -> Difference:
+        """Returns the difference of an artifact that the older version does not have."""
+        fault = self._old_fault(difference.key)
+        if fault is not None:
+            why = f"the old sources do not compile under today's rules: {fault.message}"
+            return replace(difference, kind="unknown", why=why)
+        if self._artifact_diff is not None:
+            return self._artifact_diff.added(difference)
+        return difference if self._old_lock.entries else replace(difference, still_cached=0, recomputed=new.tokens)
+
+    def _change(self, difference: Difference, old: LockEntry, new: LockEntry) -> Difference:
+        """Returns the difference of an artifact that both versions have."""
+        sides = self._old.snapshot, self._new.snapshot
+        before, after = (None if side is None else side.artifacts.get(difference.key) for side in sides)
+        if self._artifact_diff is None or before is None or after is None:
+            return _of_entries_alone(difference, old, new, sources_failed=bool(self._old.faults))
+        return self._artifact_diff.changed(difference, before, after)
+
+    def _old_fault(self, key: ArtifactKey) -> Fault | None:
+        """Returns why the older version has no artifact of that key, where its manifest was there."""
+        faults = self._old.faults
+        if self._old.snapshot is None:
+            return next(iter(faults), None)
+        compiled = self._old.snapshot.compiled
+        path = f"{compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
         if path not in compiled.manifests:
             return None
-        faults = self._then.faults
         return next((fault for fault in faults if fault.path == path), next(iter(faults), None))
 
-    def sources(self, differences: tuple[Difference, ...]) -> dict[str, tuple[ArtifactKey, ...]]:
-        """The sources that are not as they were, with the artifacts that use them."""
-        return {} if self._contrast is None else self._contrast.sources([item.key for item in differences])
+
+def _contents(key: ArtifactKey, entry: LockEntry) -> tuple[object, ...]:
+    """Returns what is the same for an artifact and its renamed copy."""
+    return key[1], entry.text, entry.request, entry.token_ids
 
 
-def _of_lock_alone(difference: Difference, then: _Side) -> Difference:
-    """What two entries tell: the same ids are all warm, of others nothing is known."""
-    old, new = difference.old, difference.new
-    assert old is not None  # noqa: S101 - it was looked up
-    assert new is not None  # noqa: S101 - the same
+def _of_entries_alone(difference: Difference, old: LockEntry, new: LockEntry, *, sources_failed: bool) -> Difference:
+    """Returns what two lock entries tell: of the same token ids all stay cached, of others nothing is known."""
     if difference.kind == "changed" and old.token_ids is not None and old.token_ids == new.token_ids:
         return replace(difference, still_cached=new.tokens, recomputed=0)
-    what = "it is compared with a lock, which holds"
-    if then.faults:
-        what = "the old sources do not compile under today's rules, and their lock holds"
-    return replace(difference, why=f"{what} no text: the first change and the warm tokens are unknown")
+    reason = "it is compared with a lock, which has"
+    if sources_failed:
+        reason = "the old sources do not compile under today's rules, and their lock has"
+    why = f"{reason} no text, so the first change and the tokens that stay cached are unknown"
+    return replace(difference, why=why)

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.cache_rule import Cost
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.models import LockEntry
-    from cacheunit_build.domain.protocols import ArtifactKey
+    from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Price
 
@@ -21,11 +20,14 @@ DifferenceKind = Literal["added", "removed", "renamed", "changed", "tokenizer", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstChange:
-    """Where two versions of an artifact begin to differ.
+    """The place at which two versions of an artifact begin to differ.
 
-    `byte` counts in the system text, None where the change is not in it; `token` in the static tokens, `unit` in whole
-    cache units of them, both from 0, None where they are the same or the unit is unknown. `source` is the line of the
-    sources where the change was made, as they are now, None where that is not known.
+    Attributes:
+        part: the part of the request.
+        byte: the offset in the system text, from 0; None where the change is not in it.
+        token: the index among the static tokens, from 0; None where these are the same.
+        unit: the index among full cache units, from 0; None where that is not known.
+        source: the line of the present sources that made the change; None where it is not known.
     """
 
     part: Part
@@ -37,10 +39,24 @@ class FirstChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What a change of the sources does to one artifact, and to a cache that holds the old one.
+    """What a change of the sources does to one artifact, and to a cache that holds the old version.
 
-    `old` is the entry before, `new` that of now. `was` is the former name of a renamed prefix; `shares` the artifact of
-    the old version whose cache serves an added one. `why` says what cannot be told, and why not.
+    Attributes:
+        prefix: the prefix or variant.
+        target: the target.
+        kind: what changed.
+        old: the lock entry of the old version; None for an added artifact.
+        new: the lock entry of the new version; None for a removed artifact.
+        margin: the share by which an estimated count may be off.
+        was: the former name of a renamed prefix.
+        shares: the artifact of the old version whose cache entry serves an added one.
+        still_cached: static tokens that the old cache entry still serves; None where unknown.
+        recomputed: the other static tokens; None where unknown.
+        first: where the versions begin to differ.
+        cost: the cost of the change.
+        price: the price of the target's tokens in money, if it is known.
+        text: the old and the new text, where both are known.
+        why: the reason why something is unknown.
     """
 
     prefix: str
@@ -61,15 +77,20 @@ class Difference:
 
     @property
     def key(self) -> ArtifactKey:
-        """Prefix and target, which name an artifact."""
+        """The prefix and the target, which name the artifact."""
         return self.prefix, self.target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffResult:
-    """All differences against `against`, and the sources that changed with the artifacts that use each.
+    """The differences between the sources and an older version.
 
-    `faults` are those of the old sources under today's rules.
+    Attributes:
+        against: the name of the older version.
+        differences: the differences, by prefix and target.
+        sources: the artifacts that use each changed source.
+        faults: the faults of the old sources, by today's rules.
+        notes: further remarks.
     """
 
     against: str
@@ -80,5 +101,5 @@ class DiffResult:
 
     @property
     def affected(self) -> tuple[str, ...]:
-        """The prefixes that are not as they were and still there, each once."""
+        """The prefixes that changed and still exist, each once, sorted."""
         return tuple(sorted({item.prefix for item in self.differences if item.kind != "removed"}))

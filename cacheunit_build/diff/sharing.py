@@ -1,4 +1,13 @@
-"""The story of shared heads: all artifacts of each target as a tree, and what a shared section would gain in front."""
+"""Finds which leading units the artifacts of a target share, and what a shared section would save at the front.
+
+    artifact   units        tree: 1 2     a, b, c
+    a          1 2 3 4              3     a, b
+    b          1 2 3 5                4   a
+    c          1 2 6                  5   b
+                                    6     c
+
+A cache holds six units, where the three artifacts have eleven together.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +15,60 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail
-from cacheunit_build.diff.sharing_tree import family_tree
 from cacheunit_build.diff.snapshot import Snapshot
+from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from cacheunit_build.diff.sharing_tree import Branch
+    from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.cache_rule import CacheRule
-    from cacheunit_build.domain.models import Artifact
     from cacheunit_build.domain.protocols import Adapters, Selection
     from cacheunit_build.domain.source_map import SourceMap
 
 MOST_SECTIONS = 8
 """How many shared sections are tried at the front, for each target."""
 
-_LEAST_SHARED = 200  # characters: what is shorter is seldom a unit
+_SHORTEST_SECTION = 200
+"""Characters: a shorter section is seldom a unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A text that several artifacts have from one source, behind their heads.
+class SharingNode:
+    """A node of the tree of shared units.
 
-    `units` is how many more units would be shared if it stood at the front of all of them.
+    Attributes:
+        units: the cache units that all of `names` have here.
+        names: the artifacts that have them.
+        ends: the artifacts that have no further unit.
+        branches: how the others go on.
+    """
+
+    units: int
+    names: tuple[str, ...]
+    ends: tuple[str, ...]
+    branches: tuple[SharingNode, ...]
+
+    @property
+    def unique(self) -> int:
+        """The different units in this node and below."""
+        return self.units + sum(branch.unique for branch in self.branches)
+
+    @property
+    def saved(self) -> int:
+        """The units that a cache need not hold again, because several artifacts share them."""
+        return self.units * (len(self.names) - 1) + sum(branch.saved for branch in self.branches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSection:
+    """A text that several artifacts have from one source, but not at the front.
+
+    Attributes:
+        path: the source.
+        names: the artifacts that have it.
+        tokens: its tokens.
+        units: the further units that would be shared if it were at the front of all of them.
     """
 
     path: str
@@ -38,41 +78,88 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """The artifacts of one target. `unit` is 1 where the target counts in tokens, or its unit is unknown."""
+class TargetSharing:
+    """What the artifacts of one target share.
+
+    Attributes:
+        target: the target.
+        rule: its cache rule.
+        margin: the share by which counts may be off.
+        unit: tokens in one cache unit; 1 where the target reuses single tokens, or its unit is unknown.
+        tree: the tree of shared units.
+        units: the units of all artifacts together.
+        sections: shared sections, by what they would save.
+    """
 
     target: str
     rule: CacheRule
     margin: float
     unit: int
-    tree: Branch
+    tree: SharingNode
     units: int
-    sections: tuple[Section, ...]
+    sections: tuple[SharedSection, ...]
 
 
-def families(adapters: Adapters, selection: Selection) -> tuple[Family, ...]:
-    """The family of each target that `selection` takes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A section that may save units at the front: its source, its text, and the artifacts that have it."""
+
+    path: str
+    text: str
+    names: tuple[str, ...]
+
+
+def sharing(adapters: Adapters, selection: Selection) -> tuple[TargetSharing, ...]:
+    """Returns what the selected artifacts share, for each target.
 
     Raises:
         CacheunitError: every fault in the sources.
     """
-    compiled = compile_or_fail(adapters, selection)
-    version = Snapshot(compiled, adapters.files)
+    snapshot = Snapshot(compile_or_fail(adapters, selection), adapters.files)
     by_target: dict[str, list[Artifact]] = {}
-    for artifact in version.artifacts():
+    for artifact in snapshot.artifacts.values():
         by_target.setdefault(artifact.target, []).append(artifact)
-    return tuple(_family(version, artifacts) for _, artifacts in sorted(by_target.items()))
+    return tuple(_target_sharing(snapshot, artifacts) for _, artifacts in sorted(by_target.items()))
 
 
-def _family(version: Snapshot, artifacts: Sequence[Artifact]) -> Family:
-    target = version.ready(artifacts[0]).target
+def sharing_tree(ids: Mapping[str, Sequence[int]], unit: int) -> SharingNode:
+    """Returns the tree of units that artifacts share.
+
+    Args:
+        ids: the static token ids of each artifact; tokens after its last full unit are left out.
+        unit: tokens in one cache unit.
+
+    Returns:
+        The root, which may have no unit.
+    """
+    full_units = {name: list(ids[name][: len(ids[name]) // unit * unit]) for name in sorted(ids)}
+    return _node(full_units, 0, unit)
+
+
+def _node(ids: Mapping[str, Sequence[int]], start: int, unit: int) -> SharingNode:
+    """Returns the node of artifacts whose ids are the same up to `start`."""
+    first, *others = ids.values()
+    end = len(first)
+    for other in others:
+        end = min(end, common_prefix(first, other))
+    end -= end % unit
+    ends = tuple(name for name, own in ids.items() if len(own) == end)
+    groups: dict[tuple[int, ...], dict[str, Sequence[int]]] = {}
+    for name, own in ids.items():
+        if len(own) > end:
+            groups.setdefault(tuple(own[end : end + unit]), {})[name] = own
+    branches = tuple(_node(group, end, unit) for group in groups.values())
+    return SharingNode(units=(end - start) // unit, names=tuple(ids), ends=ends, branches=branches)
+
+
+def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> TargetSharing:
+    target = snapshot.target(artifacts[0]).target
     unit = target.cache.unit or 1
-    ids = {artifact.prefix: version.ids(artifact) for artifact in artifacts}
-    tree = family_tree(ids, unit)
-    sections = [
-        _gain(version, artifacts, shared, tree.saved, unit) for shared in _shared(version, artifacts)[:MOST_SECTIONS]
-    ]
-    return Family(
+    ids = {artifact.prefix: snapshot.ids(artifact) for artifact in artifacts}
+    tree = sharing_tree(ids, unit)
+    candidates = _candidates(snapshot, artifacts)[:MOST_SECTIONS]
+    sections = [_section(snapshot, artifacts, candidate, tree.saved, unit) for candidate in candidates]
+    return TargetSharing(
         target=target.name,
         rule=target.cache,
         margin=artifacts[0].margin,
@@ -83,51 +170,50 @@ def _family(version: Snapshot, artifacts: Sequence[Artifact]) -> Family:
     )
 
 
-def _shared(version: Snapshot, artifacts: Sequence[Artifact]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Source, text and users of what several artifacts have from one source, in one piece and not in front."""
+def _candidates(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> list[_Candidate]:
+    """Returns the texts that several artifacts have from one source, in one piece and not at the front, largest first."""
     users: dict[tuple[str, str], list[str]] = {}
     for artifact in artifacts:
-        found = version.origins(artifact).system
-        for path, start, end in _runs(found):
-            if start > 0 and end - start >= _LEAST_SHARED:
-                users.setdefault((path, found.text[start:end]), []).append(artifact.prefix)
-    shared = [(path, text, tuple(names)) for (path, text), names in users.items() if len(names) > 1]
-    return sorted(shared, key=lambda item: (-len(item[1]) * (len(item[2]) - 1), item[0]))
+        system = snapshot.maps(artifact).system
+        for path, start, end in _contiguous_sources(system):
+            if start > 0 and end - start >= _SHORTEST_SECTION:
+                users.setdefault((path, system.text[start:end]), []).append(artifact.prefix)
+    found = [_Candidate(path=path, text=text, names=tuple(names)) for (path, text), names in users.items()]
+    shared = [candidate for candidate in found if len(candidate.names) > 1]
+    return sorted(shared, key=lambda item: (-len(item.text) * (len(item.names) - 1), item.path))
 
 
-def _runs(found: SourceMap) -> Iterator[tuple[str, int, int]]:
-    """Each source that gave one run of a text, itself or by what it brings in, with where the run begins and ends."""
-    spans: dict[str, list[int]] = {}
-    for start, end, piece in found.spans():
-        for path in {place.path for place in piece.chain}:
-            known = spans.setdefault(path, [start, start, 0])
-            known[1] = end
-            known[2] += end - start
-    for path, (start, end, length) in spans.items():
-        if length == end - start < len(found.text):
+def _contiguous_sources(system: SourceMap) -> Iterator[tuple[str, int, int]]:
+    """Yields each source whose part of a text is in one piece, itself or what it includes, with start and end."""
+    extents: dict[str, list[int]] = {}
+    for start, end, span in system.spans():
+        for path in {line.path for line in span.chain}:
+            extent = extents.setdefault(path, [start, start, 0])
+            extent[1] = end
+            extent[2] += end - start
+    for path, (start, end, length) in extents.items():
+        if length == end - start < len(system.text):
             yield path, start, end
 
 
-def _gain(
-    version: Snapshot,
-    artifacts: Sequence[Artifact],
-    shared: tuple[str, str, tuple[str, ...]],
-    saved: int,
-    unit: int,
-) -> Section:
-    """What more is shared if a section stands first in the system text of all that have it: all encoded anew."""
-    path, text, names = shared
+def _section(
+    snapshot: Snapshot, artifacts: Sequence[Artifact], candidate: _Candidate, saved: int, unit: int
+) -> SharedSection:
+    """Returns what is shared in addition if the candidate is first in the system text of all that have it."""
     moved: Mapping[str, Sequence[int]] = {
-        artifact.prefix: _with_first(version, artifact, text) if artifact.prefix in names else version.ids(artifact)
+        artifact.prefix: _ids_with_first(snapshot, artifact, candidate.text)
+        if artifact.prefix in candidate.names
+        else snapshot.ids(artifact)
         for artifact in artifacts
     }
-    tokens = len(version.ready(artifacts[0]).tokenizer.encode(text))
-    return Section(path=path, names=names, tokens=tokens, units=family_tree(moved, unit).saved - saved)
+    tokens = len(snapshot.target(artifacts[0]).tokenizer.encode(candidate.text))
+    units = sharing_tree(moved, unit).saved - saved
+    return SharedSection(path=candidate.path, names=candidate.names, tokens=tokens, units=units)
 
 
-def _with_first(version: Snapshot, artifact: Artifact, text: str) -> Sequence[int]:
-    """The tokens of an artifact with that part of its system text moved to the front."""
-    whole = version.origins(artifact).system.text
-    rest = whole.replace(text, "", 1)
-    framed_prefix = artifact.framed_prefix.replace(artifact.text.decode(), f"{text.strip()}\n\n{rest}", 1)
-    return version.ready(artifact).tokenizer.encode(framed_prefix)
+def _ids_with_first(snapshot: Snapshot, artifact: Artifact, text: str) -> Sequence[int]:
+    """Returns the token ids of an artifact with `text` moved to the front of its system text."""
+    rest = snapshot.maps(artifact).system.text.replace(text, "", 1)
+    moved = f"{text.strip()}\n\n{rest}"
+    framed = artifact.framed_prefix.replace(artifact.text.decode(), moved, 1)
+    return snapshot.target(artifact).tokenizer.encode(framed)

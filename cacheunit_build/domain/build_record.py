@@ -1,8 +1,7 @@
-"""What a build remembers, so that the next one need not do again what still holds. Standard library only.
+"""The record of a build, from which the next build knows what it need not compile again.
 
-A trace of a manifest is every file that was looked for, absent ones included, with the fingerprint of what was found,
-and the outcomes that they gave. While all of them are as they were, and so are the settings and the software, nothing
-is parsed, rendered or counted.
+For each manifest it has the fingerprint of every file that was looked for, absent ones included, and the artifacts that
+these files gave. While no fingerprint, setting or program changes, nothing is parsed, rendered or counted again.
 """
 
 from __future__ import annotations
@@ -10,161 +9,183 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.models import (
-    ArtifactRecord,
-    Lock,
-    LockEntry,
-    Lookup,
-    PaddingPlan,
-    TargetIdentity,
-    artifact_paths,
-)
-from cacheunit_build.domain.protocols import LOCK_FILE
+from cacheunit_build.domain.artifact import ArtifactRecord, PaddingPlan, artifact_paths
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
+from cacheunit_build.domain.prompt import Lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    FingerprintOf = Callable[[str], str | None]
 
-_FIELDS = tuple(field.name for field in fields(LockEntry))
+_ENTRY_FIELDS = tuple(field.name for field in fields(LockEntry))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixRecord:
-    """One manifest: path -> fingerprint of every file that was looked for (None: absent), and what they gave.
+    """The record of one manifest.
 
-    `identities` are those of its targets as they were then.
+    Attributes:
+        inputs: path -> fingerprint of every file that was looked for, None where there was no such file.
+        artifacts: what these files gave.
+        identities: the identity of each target, by name.
     """
 
     inputs: Mapping[str, str | None]
-    outcomes: tuple[ArtifactRecord, ...]
+    artifacts: tuple[ArtifactRecord, ...]
     identities: Mapping[str, TargetIdentity]
 
-    def holds(self, found: Callable[[str], str | None]) -> bool:
-        """Whether every file is as it was; `found` gives the fingerprint that a file has now."""
-        return all(found(path) == fingerprint for path, fingerprint in self.inputs.items())
+    def matches(self, fingerprint_of: FingerprintOf) -> bool:
+        """Returns whether no input changed; `fingerprint_of` returns the present fingerprint of a file."""
+        return all(fingerprint_of(path) == fingerprint for path, fingerprint in self.inputs.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRecord:
-    """One whole build: settings files, folders (manifests, templates, artifacts), the lock's fingerprint, traces."""
+    """The record of one build of a whole project.
+
+    Attributes:
+        settings: path -> fingerprint of each file that may hold settings, None where there was no such file.
+        folders: the folders of manifests, templates and artifacts.
+        lock: the fingerprint of the lockfile; None where the records do not give exactly that lock.
+        prefixes: the record of each manifest, by its path.
+    """
 
     settings: Mapping[str, str | None]
     folders: tuple[str, str, str]
     lock: str | None
-    traces: Mapping[str, PrefixRecord]
+    prefixes: Mapping[str, PrefixRecord]
 
-    def settled(self, found: Callable[[str], str | None]) -> bool:
-        """Whether the settings are as they were."""
-        return all(found(path) == fingerprint for path, fingerprint in self.settings.items())
+    def settings_match(self, fingerprint_of: FingerprintOf) -> bool:
+        """Returns whether the settings did not change; `fingerprint_of` returns the present fingerprint of a file."""
+        return all(fingerprint_of(path) == fingerprint for path, fingerprint in self.settings.items())
 
     @property
-    def outcomes(self) -> list[ArtifactRecord]:
-        """What all traces gave."""
-        return [outcome for trace in self.traces.values() for outcome in trace.outcomes]
+    def artifacts(self) -> list[ArtifactRecord]:
+        """The records of all artifacts, by manifest."""
+        return [artifact for prefix in self.prefixes.values() for artifact in prefix.artifacts]
 
-    def locked(self) -> Lock | None:
-        """The lock that these traces give; None where they were made with different states of one target."""
+    def unchanged_prefix(self, path: str, *versions: FingerprintOf) -> PrefixRecord | None:
+        """Returns the record of the manifest at `path` if its inputs are as recorded in each of `versions`, else None.
+
+        A version is a function that returns the fingerprint of a file in it. A file that cannot be read is a change.
+        """
+        prefix = self.prefixes.get(path)
+        try:
+            return prefix if prefix is not None and all(map(prefix.matches, versions)) else None
+        except CacheunitError:  # compiling it reports the fault, with its place
+            return None
+
+    def lock_contents(self) -> Lock | None:
+        """Returns the lock that these records give; None where they were made with different states of one target."""
         targets: dict[str, TargetIdentity] = {}
-        for trace in self.traces.values():
-            for name, identity in trace.identities.items():
+        for prefix in self.prefixes.values():
+            for name, identity in prefix.identities.items():
                 if targets.setdefault(name, identity) != identity:
                     return None
-        return Lock(targets=targets, entries={outcome.key: outcome.entry for outcome in self.outcomes})
+        return Lock(targets=targets, entries={artifact.key: artifact.entry for artifact in self.artifacts})
 
     def artifact_files(self) -> dict[str, str]:
-        """Path -> fingerprint of every file in the build folder."""
-        found = {}
-        for outcome in self.outcomes:
-            text, request = artifact_paths(*outcome.key, self.folders[2])
-            found[text], found[request] = outcome.entry.text, outcome.entry.request
-        return found
+        """Returns path -> fingerprint of every file that belongs into the build folder."""
+        files = {}
+        for artifact in self.artifacts:
+            text, request = artifact_paths(*artifact.key, self.folders[2])
+            files[text], files[request] = artifact.entry.text, artifact.entry.request
+        return files
 
-    def files(self) -> dict[str, str | None] | None:
-        """Path -> fingerprint of every file that decides whether there is anything to do (None: absent).
+    def all_files(self) -> dict[str, str | None] | None:
+        """Returns path -> fingerprint of every file that decides whether a build has anything to do.
 
-        None where the lock is not that of the traces, or two traces saw different states of one file.
+        None where the lock is not the one that these records give, or two of them saw different states of one file.
         """
-        found: dict[str, str | None] = {**self.settings, LOCK_FILE: self.lock, **self.artifact_files()}
-        looked = [item for trace in self.traces.values() for item in trace.inputs.items()]
-        agree = all(found.setdefault(path, fingerprint) == fingerprint for path, fingerprint in looked)
-        return found if agree and self.lock is not None else None
+        files: dict[str, str | None] = {**self.settings, LOCK_FILE: self.lock, **self.artifact_files()}
+        inputs = [item for prefix in self.prefixes.values() for item in prefix.inputs.items()]
+        agree = all(files.setdefault(path, fingerprint) == fingerprint for path, fingerprint in inputs)
+        return files if agree and self.lock is not None else None
 
 
-def trace_of(outcomes: Iterable[ArtifactRecord], identities: Mapping[str, TargetIdentity]) -> PrefixRecord:
-    """The trace of the outcomes of one manifest, made with targets of these identities."""
-    kept = tuple(_kept(outcome) for outcome in outcomes)
+def prefix_record(artifacts: Iterable[ArtifactRecord], identities: Mapping[str, TargetIdentity]) -> PrefixRecord:
+    """Returns the record of one manifest.
+
+    Args:
+        artifacts: the records of its artifacts.
+        identities: the identity of each target, by name.
+    """
+    stored = tuple(_as_stored(artifact) for artifact in artifacts)
     return PrefixRecord(
-        inputs={look.path: look.found for outcome in kept for look in outcome.lookups},
-        outcomes=kept,
-        identities={outcome.target: identities[outcome.target] for outcome in kept},
+        inputs={lookup.path: lookup.found for artifact in stored for lookup in artifact.lookups},
+        artifacts=stored,
+        identities={artifact.target: identities[artifact.target] for artifact in stored},
     )
 
 
-def _kept(outcome: ArtifactRecord) -> ArtifactRecord:
-    """The outcome as a record says it."""
+def _as_stored(artifact: ArtifactRecord) -> ArtifactRecord:
+    """Returns the record without what is not stored: the goal of padding, and which file asked for another."""
     return replace(
-        ArtifactRecord.of(outcome),
-        plan=replace(outcome.plan, goal=None),
-        lookups=tuple(Lookup(path=look.path, found=look.found) for look in outcome.lookups),
+        artifact,
+        plan=replace(artifact.plan, goal=None),
+        lookups=tuple(Lookup(path=lookup.path, found=lookup.found) for lookup in artifact.lookups),
     )
 
 
 def record_data(record: BuildRecord) -> dict[str, Any]:
-    """A record as plain values."""
+    """Returns a record as JSON values."""
     return {
         "settings": dict(record.settings),
         "folders": list(record.folders),
         "lock": record.lock,
-        "traces": {path: _trace_data(trace) for path, trace in record.traces.items()},
+        "prefixes": {path: _prefix_data(prefix) for path, prefix in record.prefixes.items()},
     }
 
 
-def _trace_data(trace: PrefixRecord) -> dict[str, Any]:
+def _prefix_data(prefix: PrefixRecord) -> dict[str, Any]:
     return {
-        "inputs": dict(trace.inputs),
-        "identities": {name: [identity.profile, identity.tokenizer] for name, identity in trace.identities.items()},
-        "outcomes": [
+        "inputs": dict(prefix.inputs),
+        "identities": {name: [identity.profile, identity.tokenizer] for name, identity in prefix.identities.items()},
+        "artifacts": [
             {
-                "key": list(outcome.key),
-                "entry": {name: getattr(outcome.entry, name) for name in _FIELDS},
-                "margin": outcome.margin,
-                "plan": [outcome.plan.action, outcome.plan.reason],
-                "looked": [lookup.path for lookup in outcome.lookups],
+                "key": list(artifact.key),
+                "entry": {name: getattr(artifact.entry, name) for name in _ENTRY_FIELDS},
+                "margin": artifact.margin,
+                "plan": [artifact.plan.action, artifact.plan.reason],
+                "lookups": [lookup.path for lookup in artifact.lookups],
             }
-            for outcome in trace.outcomes
+            for artifact in prefix.artifacts
         ],
     }
 
 
-def parse_record(data: Any) -> BuildRecord | None:  # noqa: ANN401
-    """The record that `data` says, None where it says none."""
+def parse_record(data: Any) -> BuildRecord | None:  # noqa: ANN401 - JSON that anybody may have written
+    """Returns the record in JSON values, None where they are not a record."""
     try:
         prefixes, templates, build = data["folders"]
         return BuildRecord(
             settings=dict(data["settings"].items()),
             folders=(prefixes, templates, build),
             lock=data["lock"],
-            traces={path: _parse_trace(trace) for path, trace in data["traces"].items()},
+            prefixes={path: _parse_prefix(prefix) for path, prefix in data["prefixes"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _parse_trace(data: Mapping[str, Any]) -> PrefixRecord:
+def _parse_prefix(data: Mapping[str, Any]) -> PrefixRecord:
     inputs = data["inputs"]
-    outcomes = tuple(
+    artifacts = tuple(
         ArtifactRecord(
-            prefix=outcome["key"][0],
-            target=outcome["key"][1],
-            entry=LockEntry(**outcome["entry"]),
-            margin=outcome["margin"],
-            plan=PaddingPlan(action=outcome["plan"][0], goal=None, reason=outcome["plan"][1]),
-            lookups=tuple(Lookup(path=path, found=inputs[path]) for path in outcome["looked"]),
+            prefix=artifact["key"][0],
+            target=artifact["key"][1],
+            entry=LockEntry(**artifact["entry"]),
+            margin=artifact["margin"],
+            plan=PaddingPlan(action=artifact["plan"][0], goal=None, reason=artifact["plan"][1]),
+            lookups=tuple(Lookup(path=path, found=inputs[path]) for path in artifact["lookups"]),
         )
-        for outcome in data["outcomes"]
+        for artifact in data["artifacts"]
     )
     identities = {
         name: TargetIdentity(profile=profile, tokenizer=tokenizer)
         for name, (profile, tokenizer) in data["identities"].items()
     }
-    return PrefixRecord(inputs=dict(inputs.items()), outcomes=outcomes, identities=identities)
+    return PrefixRecord(inputs=dict(inputs.items()), artifacts=artifacts, identities=identities)

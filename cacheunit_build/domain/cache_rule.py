@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt  # noqa: TID251 - the type of a date; no clock is read
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
@@ -16,22 +18,24 @@ Grade = Literal["documented", "measured", "inferred"]
 
 MILLION = 1_000_000
 
+MOST_UNIT = 1 << 20
+"""The most tokens that a cache unit may have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The reason to believe a number of a target: what is claimed, how well it is known, when and where it was seen.
+    """The reason to believe a number of a target."""
 
-    Attributes:
-        claim: one sentence.
-        grade: `documented` by the provider, `measured` on a server, or `inferred`.
-        checked: the day of the last check, as YYYY-MM-DD.
-        source: URL or name of the source.
-    """
+    __pydantic_config__: ClassVar[Any] = VALIDATION
 
     claim: str
+    """What is claimed, in one sentence."""
     grade: Grade
-    checked: str
+    """Whether the provider documents it, it was measured on a server, or it is inferred."""
+    checked: dt.date
+    """The day of the last check."""
     source: str
+    """The URL or name of the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,28 +68,31 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRule:
-    """How a target reuses the computation of a prefix.
+    """How a target reuses the computation of a prefix. A price of 1 is that of an uncached input token."""
 
-    Attributes:
-        kind: `blocks` reuses whole units of a common prefix, `breakpoints` a marked prefix as a whole, `tokens` every
-            common token.
-        unit: tokens in one cache unit; None where it is unknown, or the rule has none.
-        minimum: fewer tokens than this are never cached; 0 where there is no minimum, None where it is unknown.
-        read: price of a token read from the cache, in prices of an uncached token.
-        write: price of a token written to the cache, in prices of an uncached token.
-        marker: the marker that a request must carry for its prefix to be cached.
-        warm_up_requests: requests with different continuations until a further one is served from the cache.
-        evidence: reasons to believe these numbers.
-    """
+    __pydantic_config__: ClassVar[Any] = VALIDATION
 
     kind: CacheKind = "unknown"
-    unit: int | None = None
-    minimum: int | None = None
-    read: float | None = None
-    write: float | None = None
+    """What is reused: whole units of a common prefix (blocks), a marked prefix as a whole (breakpoints), every common
+    token (tokens)."""
+    unit: Annotated[int, Limits(gt=0, le=MOST_UNIT)] | None = None
+    """The tokens in one cache unit, of blocks; unknown if left out."""
+    minimum: Annotated[int, Limits(ge=0)] | None = None
+    """A prefix of fewer tokens is never cached; 0 is no minimum, and unknown if left out."""
+    read: Annotated[float, Limits(ge=0, le=1)] | None = None
+    """The price of a token that is read from the cache."""
+    write: Annotated[float, Limits(ge=0)] | None = None
+    """The price of a token that is written to the cache."""
     marker: MarkerName | None = None
-    warm_up_requests: int = 1
+    """The marker that a request must carry for its prefix to be cached."""
+    warm_up_requests: Annotated[int, Limits(ge=1, le=5)] = 1
+    """The requests with different continuations until a further one is served from the cache."""
     evidence: tuple[Evidence, ...] = ()
+    """The reasons to believe these numbers."""
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and self.kind != "blocks":
+            raise ValueError(f'has a "unit", which only kind "blocks" has, not "{self.kind}"')
 
     def reusable(self, tokens: int) -> int | None:
         """Returns how many of a prefix's static tokens a warm cache serves; None where the rule is unknown.

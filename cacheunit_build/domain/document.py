@@ -1,9 +1,11 @@
-"""A parsed file: its value, and the line of each key in it."""
+"""A parsed file: its value, and the line of each key in it. Decodes source files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,3 +38,31 @@ def nearest_line(lines: Mapping[Keys, int], keys: Keys) -> int | None:
     while keys and keys not in lines:
         keys = keys[:-1]
     return lines.get(keys)
+
+
+def decode(data: bytes, path: str) -> str:
+    """Returns UTF-8 bytes as text, without a byte-order mark and with LF line ends.
+
+    Args:
+        data: the bytes of a file.
+        path: the file, for messages.
+
+    Raises:
+        CacheunitError: the bytes are not UTF-8; names the line.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise fail(
+            f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}",
+            path=path,
+            line=line,
+            hint="save the file as UTF-8",
+        ) from None
+    return normalize_newlines(text.removeprefix("\ufeff"))
+
+
+def normalize_newlines(text: str) -> str:
+    """Returns `text` with CRLF and CR replaced by LF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

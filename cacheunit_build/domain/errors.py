@@ -1,8 +1,8 @@
-"""A fault is a value: what is wrong, where, and what would help. Errors carry faults until a door prints them."""
+"""Faults as values, and the exceptions that carry them to the command line, which prints them all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 class Fault:
     """One thing that is wrong in the input.
 
-    `path` is relative to the project root with forward slashes; `line` counts from 1; both are None where no file is
-    to blame.
+    Attributes:
+        message: what is wrong.
+        path: the file, relative to the project root with forward slashes; None where no file is to blame.
+        line: the line in that file, from 1; None where it is not known.
+        hint: what would help; None where there is nothing to suggest.
     """
 
     message: str
@@ -23,27 +26,35 @@ class Fault:
     hint: str | None = None
 
     def __str__(self) -> str:
-        """Place, message and hint, as the command line prints them after `error: `; no final newline."""
+        """Returns place, message and hint, as the command line prints them after `error: `."""
         place = "" if self.path is None else f"{self.path}: " if self.line is None else f"{self.path}:{self.line}: "
         hint = "" if self.hint is None else f"\n\nhint: {self.hint}"
         return f"{place}{self.message}{hint}"
 
 
 class CacheunitError(Exception):
-    """The input is wrong. `faults` holds every fault that was found, at least one, in the order of the input."""
+    """The input is wrong.
+
+    Attributes:
+        faults: every fault, at least one, in the order of the input.
+    """
 
     def __init__(self, *faults: Fault) -> None:
         super().__init__("\n\n".join(str(fault) for fault in faults))
         self.faults = faults
 
+    def faults_at(self, path: str | None, line: int | None = None) -> tuple[Fault, ...]:
+        """Returns the faults, with this place for those that have none."""
+        return tuple(replace(fault, path=path, line=line) if fault.path is None else fault for fault in self.faults)
+
 
 def fail(message: str, *, path: str | None = None, line: int | None = None, hint: str | None = None) -> CacheunitError:
-    """The error that carries this one fault, to be raised by the caller."""
+    """Returns an error with this one fault; the caller raises it."""
     return CacheunitError(Fault(message=message, path=path, line=line, hint=hint))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A hint that names the known word nearest to `word`; None where none is near."""
+    """Returns a hint that names the known word nearest to `word`; None where none is near."""
     import difflib
 
     candidates = sorted(set(known))

@@ -1,4 +1,7 @@
-"""The outside world as the story needs it: ports that adapters fit by their shape, handed in as arguments."""
+"""The protocols of the outside world: files, tokenizers, caches, version control and endpoints.
+
+The packages above use them as arguments; `adapters` has the classes that implement them.
+"""
 
 from __future__ import annotations
 
@@ -13,53 +16,56 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from cacheunit_build.domain.build_record import BuildRecord
-    from cacheunit_build.domain.models import Conversation
+    from cacheunit_build.domain.lock import ArtifactKey
+    from cacheunit_build.domain.prompt import Conversation
     from cacheunit_build.domain.target import FormatName, TokenizerSpec
     from cacheunit_build.domain.usage import Usage
 
-LOCK_FILE = "cacheunit.lock"
-"""The lockfile, relative to the project root."""
-
-ArtifactKey = tuple[str, str]
-"""Prefix and target, which name an artifact."""
-
 ProgressCallback = Callable[[int, int], None]
-"""Told how many manifests are done, and of how many."""
+"""Called with the number of compiled manifests and the number of all."""
 
 
 class SourceFiles(Protocol):
-    """A project's files to be read; paths are relative to its root, with forward slashes."""
+    """The files of a project, to be read. Paths are relative to its root, with forward slashes."""
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file, the same at every call; None where there is none."""
+        """Returns the bytes of a file, the same at every call; None where there is no such file."""
 
     def fingerprint(self, path: str) -> str | None:
-        """The fingerprint of a file as it is now; None where there is none."""
+        """Returns the fingerprint of a file as it is now; None where there is no such file."""
 
     def exists(self, folder: str) -> bool:
-        """Whether there is such a folder."""
+        """Returns whether there is such a folder."""
 
     def walk(self, folder: str) -> Sequence[str]:
-        """Every file below a folder, by code point."""
+        """Returns the paths of all files below a folder, in code point order."""
 
 
 class ProjectFiles(SourceFiles, Protocol):
-    """A project's files, to be read and written."""
+    """The files of a project, to be read and written."""
+
+    @property
+    def asked(self) -> Collection[str]:
+        """The paths of all files that were asked for."""
 
     def known_fingerprint(self, path: str) -> str | None:
-        """The same as `fingerprint`; the file need not be read if its stat says that it is as it was."""
+        """Returns the fingerprint of a file, without reading it where its stat shows that it did not change."""
 
-    def seen(self) -> Mapping[str, tuple[str, list[int]]]:
-        """Path -> fingerprint and stat of every file that was read or written, as it was then."""
+    def observed(self) -> Mapping[str, tuple[str, list[int]]]:
+        """Returns path -> fingerprint and stat, at that time, of every file that was read or written."""
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Holds the project for one build at a time."""
+        """Locks the project against other builds."""
 
     def sweep(self, folder: str) -> None:
-        """Removes what a killed build left half written."""
+        """Removes temporary files that a killed build left."""
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
-        """Writes files, removes others, writes the lock last; or leaves all as it was and raises."""
+        """Writes files, removes others, and writes the lock last; on failure everything stays as it was.
+
+        Raises:
+            CacheunitError: something cannot be written.
+        """
 
 
 class Tokenizer(Protocol):
@@ -122,21 +128,27 @@ class EncoderLoader(Protocol):
 
 
 class RecordStore(Protocol):
-    """What is remembered of the last whole build. It may be lost at any time, and then nothing is remembered."""
+    """The store of the last build's record. It may be lost at any time: then there is no record."""
 
-    def begin(self) -> None:
-        """A build begins to read: what changes from now on may differ from what it sees."""
+    def start(self) -> None:
+        """Marks the time at which a build begins to read: later changes of a file may have escaped it."""
 
-    def recall(self) -> BuildRecord | None:
-        """The last record, if the software and the vocabularies are still those that made it."""
+    def valid_record(self) -> BuildRecord | None:
+        """Returns the last record, if the software and the vocabularies that made it did not change."""
 
-    def before(self) -> BuildRecord | None:
-        """The last record, whatever made it: what the lock was made from."""
+    def last_record(self) -> BuildRecord | None:
+        """Returns the last record, whatever made it: what the lock was made from."""
 
-    def keep(
-        self, record: BuildRecord, vocabularies: Collection[str], seen: Mapping[str, tuple[str, list[int]]]
+    def save(
+        self, record: BuildRecord, vocabularies: Collection[str], observed: Mapping[str, tuple[str, list[int]]]
     ) -> None:
-        """Remembers `record`, made with vocabularies from these files, and what was seen of the project's files."""
+        """Stores the record of a build.
+
+        Args:
+            record: the record.
+            vocabularies: the vocabulary files outside of the project that the build used.
+            observed: path -> fingerprint and stat of the project's files that it read or wrote.
+        """
 
 
 class LimitReachedError(CacheunitError):
@@ -185,20 +197,20 @@ class CompileInputs(Protocol):
 
     @property
     def files(self) -> SourceFiles:
-        """Its files."""
+        """The files of the project."""
 
     @property
     def tokenizers(self) -> TokenizerLoader:
-        """Its vocabularies."""
+        """The loader of its vocabularies."""
 
     @property
     def encoder(self) -> EncoderLoader:
-        """How its encoders are brought in."""
+        """The loader of its Python encoders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldVersion:
-    """A project as it was: nothing is written there, and nothing remembered."""
+    """An old version of a project, which can only be compiled in memory."""
 
     files: SourceFiles
     tokenizers: TokenizerLoader
@@ -207,18 +219,38 @@ class OldVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """The outside world of one run."""
+    """Everything outside of the program that one command uses."""
 
     files: ProjectFiles
     tokenizers: TokenizerLoader
     encoder: EncoderLoader
-    memory: RecordStore
+    records: RecordStore
     history: History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedPaths:
+    """What decides the next build, relative to the root.
+
+    Attributes:
+        folders: folders with everything in them.
+        files: single files, whether they exist or not.
+        ignored: what a build itself writes.
+    """
+
+    folders: frozenset[str]
+    files: frozenset[str]
+    ignored: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which artifacts are meant: by name of prefix or variant, and by target. Nothing named means all."""
+    """The artifacts that a command is about; without names and target, all of them.
+
+    Attributes:
+        names: names of prefixes and variants.
+        target: the name of a target.
+    """
 
     names: tuple[str, ...] = ()
     target: str | None = None
@@ -226,11 +258,11 @@ class Selection:
     def __bool__(self) -> bool:
         return bool(self.names) or self.target is not None
 
-    def takes(self, prefix: str) -> bool:
-        """Whether a variant of that name is meant."""
+    def includes(self, prefix: str) -> bool:
+        """Returns whether a variant of that name is selected."""
         return not self.names or prefix in self.names or prefix.partition("@")[0] in self.names
 
     def includes_key(self, key: ArtifactKey) -> bool:
-        """Whether that artifact is meant."""
+        """Returns whether that artifact is selected."""
         prefix, target = key
-        return self.takes(prefix) and self.target in (None, target)
+        return self.includes(prefix) and self.target in (None, target)

@@ -1,36 +1,51 @@
-"""What a prefix is compiled for, as frozen values."""
+"""A target: what a prefix is compiled for, with its request format, vocabulary, frame, cache rule and price."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from cacheunit_build.domain.cache_rule import CacheRule
+from cacheunit_build.domain.constraints import VALIDATION, Limits
 
-    from cacheunit_build.domain.cache_rule import CacheRule
+_ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
 
 FormatName = Literal["openai-chat", "openai-responses", "anthropic-messages", "text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerSpec:
-    """Where a target's vocabulary comes from: a file in a package, a file of the project, or a tiktoken encoding.
+    """Where a target's vocabulary comes from: exactly one of `package`, `path`, `encoding` and `estimate`."""
 
-    With `estimate`, the vocabulary is another model's: the name of a known target that has one. Counts are then off by
-    up to `margin`, a share of the count.
-    """
+    __pydantic_config__: ClassVar[Any] = VALIDATION
 
     package: str | None = None
+    """An installed package that holds `file`."""
     file: str | None = None
+    """A tokenizer.json inside `package`."""
     path: str | None = None
+    """A tokenizer.json of the project, relative to its root."""
     encoding: str | None = None
-    sha256: str | None = None
+    """A tiktoken encoding, such as o200k_base."""
+    sha256: Annotated[str, Limits(pattern="^[0-9a-f]{64}$")] | None = None
+    """The SHA-256 that the file must have."""
     estimate: str | None = None
-    margin: float = 0.0
+    """A known target whose vocabulary is used instead, where the model's own is not available."""
+    margin: Annotated[float, Limits(ge=0, lt=1)] = 0.0
+    """The share by which an estimate may be off."""
+
+    def __post_init__(self) -> None:
+        if sum(source is not None for source in (self.package, self.path, self.encoding, self.estimate)) != 1:
+            raise ValueError('needs exactly one of "package" with "file", "path", "encoding" or "estimate"')
+        if (self.package is None) != (self.file is None):
+            raise ValueError('needs "package" and "file" together')
+        if (self.estimate is None) != (self.margin == 0):
+            raise ValueError('needs "estimate" and a "margin" above 0 together')
 
     def __str__(self) -> str:
-        """The source as a person would name it."""
+        """Returns the source as a person would name it."""
         if self.estimate is not None:
             return f"estimate by {self.estimate}, within {self.margin:.0%}"
         if self.package is not None:
@@ -40,41 +55,71 @@ class TokenizerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What the target puts around the text before the model sees it.
+    """What a target puts around the text: fixed text, a chat template, or the model's own encoder."""
 
-    Either `before` and `after` the system text; or a chat template, a file of the project; or an encoder, a Python
-    function `PATH.py:FUNCTION`. `arguments` go to the template or the function.
-    """
+    __pydantic_config__: ClassVar[Any] = VALIDATION
 
     before: str = ""
+    """The text in front of the system text, such as a start token and a role marker."""
     after: str = ""
+    """The text between the system text and the user's first character."""
     chat_template: str | None = None
+    """A Jinja file or tokenizer_config.json of the project."""
     encoder: str | None = None
-    arguments: Mapping[str, Any]
+    """The model's own encoder, as PATH.py:FUNCTION."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the chat template or the encoder."""
+
+    def __post_init__(self) -> None:
+        if sum((bool(self.before or self.after), self.chat_template is not None, self.encoder is not None)) > 1:
+            raise ValueError('takes one of "before" and "after", "chat_template", or "encoder"')
+        if self.encoder is not None and not _ENCODER.fullmatch(self.encoder):
+            raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
+        if self.arguments and self.plain:
+            raise ValueError('has "arguments", but no "chat_template" or "encoder" that takes them')
 
     @property
     def plain(self) -> bool:
-        """Whether it knows of the system text alone, and not where tools and examples stand."""
+        """Whether it is fixed text, which has a place for the system text only, not for tools and examples."""
         return self.chat_template is None and self.encoder is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million uncached input tokens cost, in a currency."""
+    """The price of a million uncached input tokens."""
 
-    input: float
-    currency: str
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    input: Annotated[float, Limits(ge=0)]
+    """The price of a million uncached input tokens."""
+    currency: Annotated[str, Limits(min_length=1)] = "USD"
+    """The currency, as it is printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What a prefix is compiled for; without a tokenizer it is one for projects to extend."""
+class TargetKeys:
+    """What a prefix is compiled for."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    description: str = ""
+    """A description for people."""
+    models: tuple[str, ...] = ()
+    """The models that use this target."""
+    request: FormatName
+    """The format of requests."""
+    tokenizer: TokenizerSpec | None = None
+    """The vocabulary; without one, the target is only for projects to extend."""
+    frame: Frame = Frame()
+    """What the target puts around the text."""
+    cache: CacheRule = CacheRule()
+    """How the target reuses a prefix."""
+    price: Price | None = None
+    """The price for the money in `diff`; it decides no byte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(TargetKeys):
+    """A target by its name."""
 
     name: str
-    description: str
-    models: tuple[str, ...]
-    request: FormatName
-    tokenizer: TokenizerSpec | None
-    frame: Frame
-    cache: CacheRule
-    price: Price | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.fingerprint import PREFIX, fingerprint
-from cacheunit_build.domain.models import Rendered
+from cacheunit_build.domain.prompt import Rendered
 from cacheunit_build.endpoints.verify import request_body
 from cacheunit_build.request_formats.fragments import freeze_fragment
 

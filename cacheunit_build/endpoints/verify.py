@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.builder.build import old_lock
 from cacheunit_build.compiler.project import compile_or_fail
+from cacheunit_build.domain.artifact import Artifact
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.models import Artifact, Lock
-from cacheunit_build.domain.protocols import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.sequences import common_prefix
-from cacheunit_build.lockfile.format import drift_on_disk
+from cacheunit_build.lockfile.drift import drift_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.protocols import Adapters, Endpoint, Selection
     from cacheunit_build.domain.target import FormatName
     from cacheunit_build.domain.usage import Usage

@@ -14,7 +14,9 @@ from cacheunit_build.parsing.tools import NOT_SENT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from cacheunit_build.domain.models import Artifact, Manifest, Rendered, Variant
+    from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.manifest import Manifest, Variant
+    from cacheunit_build.domain.prompt import Rendered
     from cacheunit_build.domain.protocols import ProjectFiles, Selection
     from cacheunit_build.templating.renderer import Renderer
 
@@ -55,7 +57,7 @@ def read_prefix(
             tools.append(Segment(kind="tool", text=text, path=file, keys=keys))
             lines[file, keys] = document.line(keys) or 1
     variants = expand(manifest)
-    meant = [variant for variant in variants if selection.takes(variant.name)]
+    meant = [variant for variant in variants if selection.includes(variant.name)]
     scripts = []
     for variant in meant:
         made = tuple(artifact for artifact in artifacts if artifact.prefix == variant.name)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, manifest_names, source_maps
-from cacheunit_build.domain.models import Artifact
+from cacheunit_build.domain.artifact import Artifact
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lint.inputs import read_prefix
 from cacheunit_build.lint.prefix_linter import Found, Inspection, Means, counting, found_at

@@ -18,7 +18,7 @@ from cacheunit_build.lint.source_locator import Location
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cacheunit_build.compiler.artifact import LoadedTarget
+    from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.protocols import SecretScanner
     from cacheunit_build.lint.inputs import Reading, Script
     from cacheunit_build.lint.rules.layout import Advice

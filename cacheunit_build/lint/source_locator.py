@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.document import decode
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.parsing.document import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

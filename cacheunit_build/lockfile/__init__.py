@@ -1,1 +1,1 @@
-"""."""
+"""The lockfile: its format, the drift between locks and files, and the merge of three locks."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from cacheunit_build.domain.models import Lock
+from cacheunit_build.domain.lock import Lock
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.models import LockEntry, TargetIdentity
+    from cacheunit_build.domain.lock import LockEntry, TargetIdentity
 
 ArtifactKey = tuple[str, str]
 T = TypeVar("T")

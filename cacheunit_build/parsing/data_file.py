@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cacheunit_build.domain.document import Document
-from cacheunit_build.parsing.document import decode, read_json
+from cacheunit_build.domain.document import Document, decode
+from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.yaml import read_yaml
 
 

@@ -1,89 +1,70 @@
-"""`[tool.cacheunit]` of pyproject.toml, or cacheunit.toml -> Settings."""
+"""Reads the settings of a project: `[tool.cacheunit]` of pyproject.toml, or cacheunit.toml."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
-from cacheunit_build.domain.document import Document
-from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.models import Settings
+from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.parsing.document import read_toml
-from cacheunit_build.parsing.validation import Strict, validate
+from cacheunit_build.domain.settings import Settings, SettingsKeys, find_settings
+from cacheunit_build.parsing.validation import json_schema, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
-DEFAULT_TARGET = "deepseek-v4"
 _FOLDERS = ("prefixes", "templates", "build")
 
 
-class SettingsSchema(Strict):
-    """A project's settings for cacheunit."""
-
-    prefixes: str = Field(default="prefixes", description="The folder of manifests.")
-    templates: str = Field(default="templates", description="The folder of templates.")
-    build: str = Field(default="build", description="The folder of artifacts.")
-    targets: list[str] = Field(default=[DEFAULT_TARGET], min_length=1, description="For manifests that name none.")
-    target: dict[str, dict[str, Any]] = Field(default={}, description="Targets of the project, by name.")
-
-
 def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
-    """The settings from the bytes of pyproject.toml and of cacheunit.toml, None where there is no such file.
+    """Returns the settings of a project, with defaults where there are none.
+
+    Args:
+        pyproject: the bytes of pyproject.toml, None where there is no such file.
+        own: the bytes of cacheunit.toml, None where there is no such file.
 
     Raises:
-        CacheunitError: every fault in them; settings in both.
+        CacheunitError: every fault in them, or settings in both files.
     """
-    document, under = _document(pyproject, own)
-    read = validate(SettingsSchema, document, under)
-    faults = [*_folder_faults(read, document, under)]
+    document, table_keys = find_settings(pyproject, own)
+    keys = validate(SettingsKeys, document, table_keys)
+    values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
+    values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
+    settings = Settings(**values, document=document, table_keys=table_keys)
+    faults = [*_path_faults(settings)]
     if faults:
         raise CacheunitError(*faults)
-    return Settings(
-        path=document.path or None,
-        prefixes=normal_path(read.prefixes),
-        templates=normal_path(read.templates),
-        build=normal_path(read.build),
-        targets=tuple(read.targets),
-        tables=document.value.get("target", {}),
-        document=document,
-        under=under,
-    )
+    faults = [*_overlap_faults(settings)]
+    if faults:
+        raise CacheunitError(*faults)
+    return Settings(**values | _folders(settings), document=document, table_keys=table_keys)
 
 
-def _document(pyproject: bytes | None, own: bytes | None) -> tuple[Document, tuple[str, ...]]:
-    """The table of settings, and the keys under which it stands in its file."""
-    whole = Document(path="", value={}) if pyproject is None else read_toml(pyproject, "pyproject.toml")
-    table = whole.value.get("tool", {}).get("cacheunit")
-    if own is None:
-        under = ("tool", "cacheunit")
-        path = "" if table is None else whole.path
-        return Document(path=path, value=table if table is not None else {}, lines=whole.lines), under
-    if table is not None:
-        raise fail(
-            "settings stand in pyproject.toml and in cacheunit.toml",
-            path="pyproject.toml",
-            line=whole.line(("tool", "cacheunit")),
-            hint="keep one of them",
-        )
-    return read_toml(own, "cacheunit.toml"), ()
+def settings_schema() -> dict[str, Any]:
+    """Returns the JSON Schema of the settings, without that of the project's own targets."""
+    return json_schema(SettingsKeys)
 
 
-def _folder_faults(read: SettingsSchema, document: Document, under: tuple[str, ...]) -> list[Fault]:
-    """Folders that leave the root, or lie in one another: a build must not read what it writes."""
-    faults: list[Fault] = []
-    folders: Mapping[str, str] = {key: getattr(read, key) for key in _FOLDERS}
-    for key, folder in folders.items():
-        line = document.line((*under, key))
+def _folders(settings: Settings) -> dict[str, str]:
+    """Returns the normalized path of each folder, by its key."""
+    return {key: normal_path(getattr(settings, key)) for key in _FOLDERS}
+
+
+def _path_faults(settings: Settings) -> Iterator[Fault]:
+    """Yields a fault for each folder that is not a path inside the project."""
+    for key in _FOLDERS:
         try:
-            normal_path(folder)
+            normal_path(getattr(settings, key))
         except CacheunitError as error:
-            faults += [Fault(message=f.message, path=document.path, line=line, hint=f.hint) for f in error.faults]
-            continue
+            yield from (settings.fault(fault.message, key, hint=fault.hint) for fault in error.faults)
+
+
+def _overlap_faults(settings: Settings) -> Iterator[Fault]:
+    """Yields a fault for each folder inside another one: a build must not read what it writes."""
+    folders = _folders(settings)
+    for key, folder in folders.items():
         for other, parent in folders.items():
-            if key != other and (folder + "/").startswith(parent + "/") and (folder != parent or key < other):
-                message = f'folder "{folder}" of "{key}" lies in folder "{parent}" of "{other}"'
-                faults.append(Fault(message=message, path=document.path, line=line, hint="set them apart"))
-    return faults
+            inside = f"{folder}/".startswith(f"{parent}/") and (folder != parent or key < other)
+            if key != other and inside:
+                message = f'folder "{folder}" of "{key}" is inside folder "{parent}" of "{other}"'
+                yield settings.fault(message, key, hint="use separate folders")

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.domain.models import Tool
+from cacheunit_build.domain.prompt import Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

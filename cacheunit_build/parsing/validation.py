@@ -1,12 +1,16 @@
-"""What pydantic finds wrong -> faults with file, line and the nearest known key."""
+"""Validates parsed files: pydantic reads them into the frozen dataclasses of the domain, and its errors become faults."""
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is read
+import json
 import types
 import typing
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean
 
@@ -17,84 +21,117 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.document import Document
 
-Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
 
 
-class Strict(BaseModel):
-    """The base of all schemas: nothing is coerced and no unknown key is let through."""
+def validate(schema: type[T], document: Document, table_keys: Sequence[str | int] = ()) -> T:
+    """Returns `document.value` as an instance of `schema`, a dataclass whose classes are marked with `VALIDATION`.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, title=None)
+    The value goes through JSON, since that is where pydantic's strict mode takes an object for a dataclass and a list
+    for a tuple, and still converts nothing else.
 
-
-def validate(schema: type[Model], document: Document, under: Sequence[str | int] = ()) -> Model:
-    """`document.value` as `schema`; `under` says where in the file that value stands.
+    Args:
+        schema: the dataclass.
+        document: the parsed file.
+        table_keys: the keys under which the value is in its file, for the lines of faults.
 
     Raises:
         CacheunitError: every fault in the document.
     """
     try:
-        return schema.model_validate(document.value)
+        value: T = _adapter(schema).validate_json(json.dumps(document.value, default=_date_text))
     except ValidationError as error:
-        faults = [_fault(schema, details, document, under) for details in error.errors(include_url=False)]
+        faults = [_fault(schema, details, document, table_keys) for details in error.errors(include_url=False)]
         raise CacheunitError(*sorted(faults, key=lambda fault: fault.line or 0)) from None
+    return value
 
 
-def _fault(schema: type[BaseModel], details: ErrorDetails, document: Document, under: Sequence[str | int]) -> Fault:
+def json_schema(schema: type[Any]) -> dict[str, Any]:
+    """Returns the JSON Schema of a dataclass that files are read into."""
+    return _without_titles(_adapter(schema).json_schema())
+
+
+@cache
+def _adapter(schema: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a dataclass
+    return TypeAdapter(schema)
+
+
+def _date_text(value: object) -> str:
+    """Returns a date of a TOML file as text; other values that JSON does not have are refused before."""
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns a JSON Schema without pydantic's titles, which only repeat the names of fields."""
+    schema = {key: value for key, value in schema.items() if key != "title"}
+    for group in ("properties", "$defs"):
+        if group in schema:
+            schema[group] = {name: _without_titles(part) for name, part in schema[group].items()}
+    return schema
+
+
+def _fault(schema: type[Any], details: ErrorDetails, document: Document, table_keys: Sequence[str | int]) -> Fault:
     keys = details["loc"]
-    known = _keys_at(schema, keys[:-1])
+    known_keys = _keys_at(schema, keys[:-1])
     hint = None
-    if details["type"] == "extra_forbidden":
+    if details["type"] == "unexpected_keyword_argument":
         message = f'unknown key "{keys[-1]}"'
-        hint = did_you_mean(str(keys[-1]), known) or f"the known keys are {', '.join(known)}"
-    elif details["type"] == "missing":
+        hint = did_you_mean(str(keys[-1]), known_keys) or f"the known keys are {', '.join(known_keys)}"
+    elif details["type"] in ("missing", "missing_keyword_only_argument"):
         message = f'key "{keys[-1]}" is missing' + (f' in "{_dotted(keys[:-1])}"' if len(keys) > 1 else "")
     else:
-        message = f'"{_dotted(keys)}" {_words(details)}' if keys else _words(details)
-    return Fault(message=message, path=document.path, line=document.line((*under, *keys)), hint=hint)
+        message = f'"{_dotted(keys)}" {_complaint(details)}' if keys else _complaint(details)
+    return Fault(message=message, path=document.path, line=document.line((*table_keys, *keys)), hint=hint)
 
 
 def _dotted(keys: Sequence[str | int]) -> str:
+    """Returns keys and indexes as one text, such as `cache.evidence[0].grade`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
-_WORDS = {
+_COMPLAINTS = {
     "string_type": "must be text",
     "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
     "float_type": "must be a number",
     "bool_type": "must be true or false",
-    "list_type": "must be a list",
+    "tuple_type": "must be a list",
     "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
+    "dataclass_type": "must be a mapping",
 }
+"""What is wrong with a value, by pydantic's type of the error."""
 
 
-def _words(details: ErrorDetails) -> str:
-    kind, context, given = details["type"], details.get("ctx", {}), details["input"]
-    shown = str(given).lower() if isinstance(given, bool) else repr(given)
-    got = f", not {shown}" if isinstance(given, str | int | float | bool) else ""
-    if kind in _WORDS:
-        return _WORDS[kind] + got
+def _complaint(details: ErrorDetails) -> str:
+    """Returns what is wrong with a value, as the end of a sentence that begins with its key."""
+    kind, context, value = details["type"], details.get("ctx", {}), details["input"]
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    got = f", not {shown}" if isinstance(value, str | int | float | bool) else ""
+    if kind in _COMPLAINTS:
+        return _COMPLAINTS[kind] + got
     if kind == "literal_error":
         return f"must be {context['expected']}{got}"
-    if kind == "too_short":
-        return "must not be empty"
     if kind == "value_error":
         return str(context["error"])
-    return details["msg"].replace("Input should be", "must be").replace("List should", "must") + got
+    if kind in ("too_short", "string_too_short"):
+        return "must not be empty"
+    return details["msg"].replace("Input should be", "must be").replace("String should", "must") + got
 
 
-def _keys_at(schema: type[BaseModel], keys: Sequence[str | int]) -> list[str]:
-    """The keys that `schema` knows for the mapping under `keys`."""
-    found: type[BaseModel] | None = schema
+def _keys_at(schema: type[Any], keys: Sequence[str | int]) -> list[str]:
+    """Returns the keys that `schema` has in the mapping under `keys`."""
+    found: type[Any] | None = schema
     for key in keys:
-        if found is not None and isinstance(key, str) and key in found.model_fields:
-            found = _model_in(found.model_fields[key].annotation)
-    return [] if found is None else sorted(found.model_fields)
+        if found is not None and isinstance(key, str):
+            hints = typing.get_type_hints(found)
+            found = _dataclass_in(hints.get(key, found))
+    return [] if found is None else sorted(field.name for field in dataclasses.fields(found))
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401
-    """The schema somewhere inside `list[Schema]`, `Schema | None` and the like."""
+def _dataclass_in(annotation: Any) -> type[Any] | None:  # noqa: ANN401 - any annotation
+    """Returns the dataclass somewhere inside an annotation such as `tuple[Schema, ...]` or `Schema | None`."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation if issubclass(annotation, BaseModel) else None
-    return next((found for part in typing.get_args(annotation) if (found := _model_in(part))), None)
+        return annotation if dataclasses.is_dataclass(annotation) else None
+    return next((found for part in typing.get_args(annotation) if (found := _dataclass_in(part))), None)

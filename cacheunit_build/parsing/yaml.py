@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from cacheunit_build.domain.document import Document, Keys
+from cacheunit_build.domain.document import Document, Keys, decode, normalize_newlines
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.parsing.document import SpelledFloat, decode, normal_lines
+from cacheunit_build.parsing.json import SpelledFloat
 
 MOST_ALIASED = 100_000
 """The most values that aliases may repeat in one document."""
@@ -144,7 +144,7 @@ class _YamlReader:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
         if node.tag != _PLAIN:
-            return normal_lines(node.value)
+            return normalize_newlines(node.value)
         if not self._floats or not _FLOAT.fullmatch(node.value):
             return _scalar(node.value)
         number = SpelledFloat(node.value)
@@ -206,4 +206,4 @@ def _scalar(text: str) -> str | int | bool | None:
         return _BOOLEANS[text]
     if text in _NULLS:
         return None
-    return int(text) if _INTEGER.fullmatch(text) else normal_lines(text)
+    return int(text) if _INTEGER.fullmatch(text) else normalize_newlines(text)

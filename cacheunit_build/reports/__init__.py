@@ -1,1 +1,4 @@
-"""Results -> what people and tools read. Pure: nothing here prints."""
+"""The reports: results as text for people, JSON for programs, Markdown and annotations for reviews. Nothing here prints.
+
+There is one module a command, and one for each format that several commands share: SARIF, GitHub's annotations, tables.
+"""

@@ -1,14 +1,20 @@
-"""What a change does to the cache -> text, JSON, Markdown for a pull request, annotations on the source lines."""
+"""The report of `diff`: text, JSON, Markdown for a pull request, and annotations on the changed source lines."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.data import errors_data, with_former_keys
+from cacheunit_build.domain.cache_rule import MILLION
+from cacheunit_build.reports.formatting import (
+    Block,
+    Table,
+    faults_json,
+    markdown_table,
+    names_together,
+    with_former_keys,
+)
 from cacheunit_build.reports.github import annotation
-from cacheunit_build.reports.names import names_together
-from cacheunit_build.reports.table import columns, markdown_table
 from cacheunit_build.reports.text_diff import text_diff
 
 if TYPE_CHECKING:
@@ -18,27 +24,31 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.cache_rule import Cost
     from cacheunit_build.domain.target import Price
 
-_PER = 1_000_000
-_FORMER = {"warm": "still_cached", "rewritten": "recomputed"}
-_FORMER_COST = {"once": "one_time"}
+_FORMER_KEYS = {"warm": "still_cached", "rewritten": "recomputed"}
+_FORMER_COST_KEYS = {"once": "one_time"}
+_COLUMNS = (
+    *("prefix", "target", "tokens", "padding", "still cached", "recomputed"),
+    *("one-time cost", "cost per 1M requests", "first change"),
+)
+_RIGHT = (3, 4, 5, 6, 7, 8)
 
 
-def diff_data(diff: DiffResult) -> dict[str, Any]:
-    """The report of `diff`."""
+def diff_json(diff: DiffResult) -> dict[str, Any]:
+    """Returns the report as JSON values."""
     return {
         "against": diff.against,
-        "changes": [_difference_data(item) for item in diff.differences],
+        "changes": [_difference_json(item) for item in diff.differences],
         "sources": [
             {"path": path, "artifacts": [{"prefix": prefix, "target": target} for prefix, target in keys]}
             for path, keys in diff.sources.items()
         ],
         "affected": list(diff.affected),
-        "errors": errors_data(diff.faults),
+        "errors": faults_json(diff.faults),
         "notes": list(diff.notes),
     }
 
 
-def _difference_data(item: Difference) -> dict[str, Any]:
+def _difference_json(item: Difference) -> dict[str, Any]:
     entry = item.new or item.old
     report = {
         "prefix": item.prefix,
@@ -52,84 +62,96 @@ def _difference_data(item: Difference) -> dict[str, Any]:
         "recomputed": item.recomputed,
         "shares": item.shares,
         "first_change": None if item.first is None else asdict(item.first),
-        "cost": _cost_data(item.cost, item.price),
+        "cost": _cost_json(item.cost, item.price),
         "unknown": item.why,
     }
-    return with_former_keys(report, _FORMER)
+    return with_former_keys(report, _FORMER_KEYS)
 
 
-def _cost_data(cost: Cost | None, price: Price | None) -> dict[str, Any] | None:
-    """In token prices, and in money where the target carries a price."""
+def _cost_json(cost: Cost | None, price: Price | None) -> dict[str, Any] | None:
+    """Returns a cost in input-token prices, and in money where the target has a price."""
     if cost is None:
         return None
-    numbers = {name: None if value is None else round(value, 6) for name, value in asdict(cost).items()}
-    numbers = with_former_keys(numbers, _FORMER_COST)
+    values = asdict(cost)
+    numbers = {name: None if value is None else round(value, 6) for name, value in values.items()}
+    report = with_former_keys(numbers, _FORMER_COST_KEYS)
     if price is None:
-        return {**numbers, "money": None}
-    money = {
-        name: None if value is None else round(value * price.input / _PER, 9) for name, value in asdict(cost).items()
-    }
-    return {**numbers, "money": {**with_former_keys(money, _FORMER_COST), "currency": price.currency}}
+        return {**report, "money": None}
+    money = {name: None if value is None else round(value * price.input / MILLION, 9) for name, value in values.items()}
+    return {**report, "money": {**with_former_keys(money, _FORMER_COST_KEYS), "currency": price.currency}}
 
 
-def diff_text(diff: DiffResult, *, texts: bool = False) -> str:
-    """A line an artifact, the sources that changed, and a summary; with `texts`, the rendered texts side by side."""
+def diff_blocks(diff: DiffResult, *, texts: bool = False) -> list[Block]:
+    """Returns a row for each artifact, the changed sources, and a summary.
+
+    Args:
+        diff: the result.
+        texts: whether to show the rendered texts line by line too.
+    """
     if not diff.differences:
-        return f"no difference against {diff.against}"
-    header = ("kind", "prefix", "target", "tokens", "padding", "warm", "rewritten", "once", "per 1M", "first change")
-    rows = [(item.kind, _named(item), item.target, *_numbers(item), _where(item)) for item in diff.differences]
-    parts = [f"against {diff.against}", columns([header, *rows], right=(3, 4, 5, 6, 7, 8))]
-    parts += ["\n".join(_source_lines(diff))] if diff.sources else []
-    parts += ["\n".join(notes)] if (notes := list(_unknowns(diff))) else []
-    parts += list(_text_diffs(diff)) if texts else []
-    return "\n\n".join([*parts, _summary(diff)])
+        return [f"no difference from {diff.against}"]
+    rows = [(item.kind, _name(item), item.target, *_numbers(item), _first_change(item)) for item in diff.differences]
+    return [
+        f"against {diff.against}",
+        Table(header=("kind", *_COLUMNS), rows=rows, right=_RIGHT),
+        "\n".join(_source_lines(diff)),
+        "\n".join(_unknown_lines(diff)),
+        *(_text_diffs(diff) if texts else ()),
+        _summary(diff),
+    ]
 
 
-def _named(item: Difference) -> str:
+def _name(item: Difference) -> str:
     return item.prefix if item.was is None else f"{item.was} -> {item.prefix}"
 
 
 def _numbers(item: Difference) -> tuple[str, str, str, str, str, str]:
-    """Tokens, padding, warm, rewritten, the cost of going cold, the cost of a million requests."""
-    about = "about " if item.margin else ""
-    once, running = _costs(item)
+    """Returns the cells of tokens, padding, still cached, recomputed, one-time cost and cost per 1M requests."""
+    estimate = "~" if item.margin else ""
+    one_time, running = _costs(item)
     return (
-        about + _change(item, "tokens"),
-        _change(item, "padding"),
-        "?" if item.still_cached is None and item.kind != "removed" else about + _count(item.still_cached),
-        "?" if item.recomputed is None and item.kind != "removed" else about + _count(item.recomputed),
-        once,
+        estimate + _old_and_new(item, "tokens"),
+        _old_and_new(item, "padding"),
+        _count(item, item.still_cached),
+        _count(item, item.recomputed),
+        one_time,
         running,
     )
 
 
-def _change(item: Difference, name: str) -> str:
+def _old_and_new(item: Difference, name: str) -> str:
+    """Returns `1,024`, or `1,024 -> 1,152` where a number changed."""
     old, new = (None if entry is None else getattr(entry, name) for entry in (item.old, item.new))
-    if old == new or None in (old, new):
-        return _count(new if new is not None else old)
+    if old == new or old is None or new is None:
+        value = new if new is not None else old
+        return "" if value is None else f"{value:,}"
     return f"{old:,} -> {new:,}"
 
 
-def _count(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+def _count(item: Difference, tokens: int | None) -> str:
+    """Returns a number of tokens; a question mark where it is unknown, nothing for a removed artifact."""
+    if tokens is None:
+        return "" if item.kind == "removed" else "?"
+    return f"{'~' if item.margin else ''}{tokens:,}"
 
 
 def _costs(item: Difference) -> tuple[str, str]:
-    """Money where there is a price, else token prices."""
+    """Returns the one-time cost and the cost per 1M requests, in money where there is a price."""
     if item.cost is None:
         return "", ""
-    shown: list[str] = []
-    for value, sign in ((item.cost.one_time, ""), (item.cost.per_million, "+")):
-        if value is None:
-            shown.append("?")
-        elif item.price is None:
-            shown.append(f"{value:{sign},.0f}")
-        else:
-            shown.append(f"{value * item.price.input / _PER:{sign},.4g} {item.price.currency}")
-    return shown[0], shown[1]
+    return _cost(item.cost.one_time, "", item.price), _cost(item.cost.per_million, "+", item.price)
 
 
-def _where(item: Difference) -> str:
+def _cost(value: float | None, sign: str, price: Price | None) -> str:
+    if value is None:
+        return "?"
+    if price is None:
+        return f"{value:{sign},.0f}"
+    return f"{value * price.input / MILLION:{sign},.4g} {price.currency}"
+
+
+def _first_change(item: Difference) -> str:
+    """Returns the source line and the offsets of the first change."""
     if item.first is None:
         return "" if item.shares is None else f"shares its beginning with {item.shares}"
     source = "" if item.first.source is None else f"{item.first.source.path}:{item.first.source.line}"
@@ -138,8 +160,8 @@ def _where(item: Difference) -> str:
 
 def _offsets(first: FirstChange) -> str:
     counts = [("byte", first.byte), ("token", first.token), ("unit", first.unit)]
-    found = [f"{name} {value:,}" for name, value in counts if value is not None]
-    return ", ".join([first.part, *found] if first.part != "system" or not found else found)
+    offsets = [f"{name} {value:,}" for name, value in counts if value is not None]
+    return ", ".join([first.part, *offsets] if first.part != "system" or not offsets else offsets)
 
 
 def _source_lines(diff: DiffResult) -> Iterator[str]:
@@ -147,8 +169,8 @@ def _source_lines(diff: DiffResult) -> Iterator[str]:
         yield f"{path} changed: {names_together(prefix for prefix, _ in keys)}"
 
 
-def _unknowns(diff: DiffResult) -> Iterator[str]:
-    """What cannot be told, once for all artifacts for which it cannot."""
+def _unknown_lines(diff: DiffResult) -> Iterator[str]:
+    """Yields each reason why something is unknown, with the artifacts that it is about."""
     reasons: dict[str, list[str]] = {}
     for item in diff.differences:
         if item.why is not None:
@@ -158,76 +180,73 @@ def _unknowns(diff: DiffResult) -> Iterator[str]:
 
 
 def _text_diffs(diff: DiffResult) -> Iterator[str]:
-    """The rendered texts of each artifact, those of several targets that are the same once."""
-    seen: dict[tuple[str, tuple[str, str]], None] = {}
+    """Yields the diff of each artifact's text; targets with the same texts share one."""
+    seen: set[tuple[str, tuple[str, str]]] = set()
     for item in diff.differences:
         if item.text is not None and item.text[0] != item.text[1] and (item.prefix, item.text) not in seen:
-            seen[item.prefix, item.text] = None
+            seen.add((item.prefix, item.text))
             yield text_diff(*item.text, name=item.prefix)
 
 
 def _summary(diff: DiffResult) -> str:
+    """Returns the number of differences of each kind, and what they do to the cache."""
     kinds: dict[str, int] = {}
     for item in diff.differences:
         kinds[item.kind] = kinds.get(item.kind, 0) + 1
-    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
     exact = [item for item in diff.differences if not item.margin and item.still_cached is not None]
     if not exact:
-        return told
-    warm = sum(item.still_cached or 0 for item in exact)
-    rewritten = sum(item.recomputed or 0 for item in exact)
-    return f"{told}: {warm:,} tokens stay warm, {rewritten:,} are computed anew"
+        return counts
+    still_cached = sum(item.still_cached or 0 for item in exact)
+    recomputed = sum(item.recomputed or 0 for item in exact)
+    return f"{counts}: {still_cached:,} tokens still cached, {recomputed:,} recomputed"
 
 
 def diff_markdown(diff: DiffResult) -> str:
-    """A table for a comment on a pull request; nothing where nothing changed."""
+    """Returns a table for a comment on a pull request; empty where nothing changed."""
     if not diff.differences:
         return ""
-    header = (
-        "",
-        "prefix",
-        "target",
-        "tokens",
-        "padding",
-        "warm",
-        "rewritten",
-        "once",
-        "per 1M requests",
-        "first change",
-    )
     rows = [
-        (item.kind, f"`{_named(item)}`", f"`{item.target}`", *_numbers(item), _where(item)) for item in diff.differences
+        (item.kind, f"`{_name(item)}`", f"`{item.target}`", *_numbers(item), _first_change(item))
+        for item in diff.differences
     ]
-    units = (
-        "`once` is what the first request pays more while the cache is cold, `per 1M` what a million later ones pay "
-        "more than before, in prices of one uncached input token where no currency stands."
+    legend = (
+        "The one-time cost is what the first request after the change pays in addition, the cost per 1M requests what "
+        "later ones do, in prices of one uncached input token where no currency is shown."
     )
-    parts = [f"### Prompt cache: {_summary(diff)}", f"Against {diff.against}. {units}"]
-    parts.append(markdown_table([header, *rows], right=(3, 4, 5, 6, 7, 8)))
-    parts += ["\n".join(f"- {line}" for line in _source_lines(diff))] if diff.sources else []
-    parts += ["\n".join(f"- {line}" for line in (*_unknowns(diff), *diff.notes))]
+    notes = "\n".join(f"- {line}" for line in (*_unknown_lines(diff), *diff.notes))
+    parts = [
+        f"### Prompt cache: {_summary(diff)}",
+        f"Against {diff.against}. {legend}",
+        markdown_table([("", *_COLUMNS), *rows], right=_RIGHT),
+        "\n".join(f"- {line}" for line in _source_lines(diff)),
+        notes,
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
-def diff_annotations(diff: DiffResult, locate: Callable[[str], str]) -> str:
-    """A notice on each source line at which artifacts begin to differ; `locate` gives a path in the repository."""
-    places: dict[tuple[str, int], list[Difference]] = {}
+def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) -> str:
+    """Returns a notice on each source line at which artifacts begin to differ.
+
+    Args:
+        diff: the result.
+        repository_path: returns the path in the repository of a path in the project.
+    """
+    by_line: dict[tuple[str, int], list[Difference]] = {}
     for item in diff.differences:
         source = None if item.first is None else item.first.source
         if source is not None:
-            places.setdefault((locate(source.path), source.line), []).append(item)
+            by_line.setdefault((repository_path(source.path), source.line), []).append(item)
     return "\n".join(
-        annotation("notice", "\n".join(_sentence(item) for item in items), path=path, line=line, title="prompt cache")
-        for (path, line), items in sorted(places.items())
+        annotation("notice", "\n".join(map(_sentence, items)), path=path, line=line, title="prompt cache")
+        for (path, line), items in sorted(by_line.items())
     )
 
 
 def _sentence(item: Difference) -> str:
-    about = "about " if item.margin else ""
-    warm = (
-        "unknown how many tokens stay warm"
-        if item.still_cached is None
-        else f"{about}{item.still_cached:,} tokens stay warm"
-    )
-    anew = "" if item.recomputed is None else f", {about}{item.recomputed:,} are computed anew"
-    return f"{item.prefix} for {item.target}: {warm}{anew}"
+    """Returns what a change does to the cache, in one sentence."""
+    name = f"{item.prefix} for {item.target}"
+    if item.still_cached is None or item.recomputed is None:
+        return f"{name}: unknown how many tokens are still cached"
+    estimate = "~" if item.margin else ""
+    return f"{name}: {estimate}{item.still_cached:,} tokens still cached, {estimate}{item.recomputed:,} recomputed"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.reports.text import units_text
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.models import Lock, LockEntry
+    from cacheunit_build.domain.lock import Lock, LockEntry
 
 _SHORT = 12
 

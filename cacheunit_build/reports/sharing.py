@@ -1,30 +1,29 @@
-"""The shared heads of each target's artifacts -> text and JSON."""
+"""The report of `explain --family`: which leading units the artifacts of each target share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.names import names_together
+from cacheunit_build.reports.formatting import names_together, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cacheunit_build.diff.sharing import Family
-    from cacheunit_build.diff.sharing_tree import Branch
+    from cacheunit_build.diff.sharing import SharingNode, TargetSharing
 
 
-def families_data(families: Sequence[Family]) -> dict[str, Any]:
-    """The report of `explain --family`."""
+def sharing_json(targets: Sequence[TargetSharing]) -> dict[str, Any]:
+    """Returns the report as JSON values."""
     return {
         "families": [
             {
-                "target": family.target,
-                "kind": family.rule.kind,
-                "counted": "estimate" if family.margin else "exact",
-                "unit": family.unit,
-                "units": family.units,
-                "unique": family.tree.unique,
-                "tree": _branch_data(family.tree),
+                "target": item.target,
+                "kind": item.rule.kind,
+                "counted": "estimate" if item.margin else "exact",
+                "unit": item.unit,
+                "units": item.units,
+                "unique": item.tree.unique,
+                "tree": _node_json(item.tree),
                 "sections": [
                     {
                         "path": section.path,
@@ -32,61 +31,58 @@ def families_data(families: Sequence[Family]) -> dict[str, Any]:
                         "tokens": section.tokens,
                         "units_saved": section.units,
                     }
-                    for section in family.sections
+                    for section in item.sections
                 ],
             }
-            for family in families
+            for item in targets
         ]
     }
 
 
-def _branch_data(branch: Branch) -> dict[str, Any]:
+def _node_json(node: SharingNode) -> dict[str, Any]:
     return {
-        "units": branch.units,
-        "prefixes": list(branch.names),
-        "ends": list(branch.ends),
-        "branches": [_branch_data(below) for below in branch.branches],
+        "units": node.units,
+        "prefixes": list(node.names),
+        "ends": list(node.ends),
+        "branches": [_node_json(branch) for branch in node.branches],
     }
 
 
-def families_text(families: Sequence[Family]) -> str:
-    """The tree of each target: units from the front, and who has them."""
-    return "\n\n".join("\n".join(_family_lines(family)) for family in families)
+def sharing_text(targets: Sequence[TargetSharing]) -> str:
+    """Returns the tree of each target: units from the front, and the artifacts that have them."""
+    return "\n\n".join("\n".join(_target_lines(item)) for item in targets)
 
 
-def _family_lines(family: Family) -> Iterator[str]:
-    count, noun = len(family.tree.names), _noun(family)
-    about = "about " if family.margin else ""
-    unique = family.tree.unique
-    saved = f", {1 - unique / family.units:.0%} shared" if family.units else ""
-    artifacts = f"{count:,} artifact{'' if count == 1 else 's'}"
-    yield f"{family.target}: {artifacts}, {about}{family.units:,} {noun}, {unique:,} of them different{saved}"
-    if family.rule.kind == "breakpoints":
+def _target_lines(item: TargetSharing) -> Iterator[str]:
+    noun = f"units of {item.unit:,}" if item.unit > 1 else "tokens"
+    estimate = "~" if item.margin else ""
+    unique = item.tree.unique
+    shared = f", {1 - unique / item.units:.0%} shared" if item.units else ""
+    artifacts = plural(len(item.tree.names), "artifact")
+    yield f"{item.target}: {artifacts}, {estimate}{item.units:,} {noun}, {unique:,} of them different{shared}"
+    if item.rule.kind == "breakpoints":
         yield "  a cache entry ends at a marked block: shared tokens before it are not reused by themselves"
     yield ""
-    width = len(f"{max(_widths(family.tree)):,}")
-    yield from _branch_lines(family.tree, 0, width, top=True)
-    gaining = [section for section in family.sections if section.units > 0]
-    yield from ("", "a shared section would save, if it stood at the front of all that have it:") if gaining else ()
-    for section in gaining:
+    width = len(f"{max(_units(item.tree)):,}")
+    yield from _node_lines(item.tree, 0, width, is_root=True)
+    saving = [section for section in item.sections if section.units > 0]
+    yield from ("", "moving a shared section to the front of all prefixes that have it would save:") if saving else ()
+    for section in saving:
         saved = f"{section.units:,} {noun} of {names_together(section.names)}"
         yield f"  {section.path} ({section.tokens:,} tokens): {saved}"
 
 
-def _noun(family: Family) -> str:
-    return f"units of {family.unit:,}" if family.unit > 1 else "tokens"
+def _units(node: SharingNode) -> Iterator[int]:
+    """Yields the units of a node and of all nodes below it."""
+    yield node.units
+    for branch in node.branches:
+        yield from _units(branch)
 
 
-def _widths(branch: Branch) -> Iterator[int]:
-    yield branch.units
-    for below in branch.branches:
-        yield from _widths(below)
-
-
-def _branch_lines(branch: Branch, depth: int, width: int, *, top: bool = False) -> Iterator[str]:
-    """A line a branch, those below it further in; a root that nothing shares is no line."""
-    if not top or branch.units or not branch.branches:
-        yield f"{'  ' * depth}{branch.units:>{width},}  {names_together(branch.names)}"
+def _node_lines(node: SharingNode, depth: int, width: int, *, is_root: bool = False) -> Iterator[str]:
+    """Yields a line for each node, indented by its depth; a root that nothing shares has none."""
+    if not is_root or node.units or not node.branches:
+        yield f"{'  ' * depth}{node.units:>{width},}  {names_together(node.names)}"
         depth += 1
-    for below in branch.branches:
-        yield from _branch_lines(below, depth, width)
+    for branch in node.branches:
+        yield from _node_lines(branch, depth, width)

@@ -1,4 +1,4 @@
-"""Two texts line by line, with what cannot be seen made visible."""
+"""A unified diff of two texts, with white space and other characters without a shape made visible."""
 
 from __future__ import annotations
 
@@ -13,22 +13,29 @@ if TYPE_CHECKING:
 
 _CONTEXT = 3
 _MOST_COMPARED = 4_000_000  # lines of one text times lines of the other
-_NAMED = {"\t": "→", "\n": "↵", "\r": "␍", "\u00a0": "⍽", "\u200b": "⟨U+200B⟩"}
+_SYMBOLS = {"\t": "→", "\n": "↵", "\r": "␍", "\u00a0": "⍽", "\u200b": "⟨U+200B⟩"}
 
 
 def text_diff(old: str, new: str, *, name: str) -> str:
-    """A unified diff of two texts; spaces at the end of a line, tabs and characters without a shape are shown."""
+    """Returns a unified diff of two texts; spaces at the end of a line, tabs and characters without a shape are shown.
+
+    Args:
+        old: the old text.
+        new: the new text.
+        name: the name of both in the header.
+    """
     return "\n".join([f"--- {name} (before)", f"+++ {name} (now)", *_hunks(old.split("\n"), new.split("\n"))])
 
 
 def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
+    """Yields the lines of all hunks; everything between the common ends is one hunk where comparing takes too long."""
     head, tail = common_ends(old, new)
     first, rest = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
     before, after = old[first : len(old) - rest], new[first : len(new) - rest]
     if len(before) * len(after) > _MOST_COMPARED:
         yield f"@@ -{first + 1},{len(before)} +{first + 1},{len(after)} @@"
-        yield from (f"-{visible(line)}" for line in before)
-        yield from (f"+{visible(line)}" for line in after)
+        yield from (f"-{show_white_space(line)}" for line in before)
+        yield from (f"+{show_white_space(line)}" for line in after)
         return
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
@@ -36,21 +43,21 @@ def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
         yield f"@@ -{first + start[1] + 1},{end[2] - start[1]} +{first + start[3] + 1},{end[4] - start[3]} @@"
         for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
-                yield from (f" {visible(line)}" for line in before[old_start:old_end])
+                yield from (f" {show_white_space(line)}" for line in before[old_start:old_end])
                 continue
-            yield from (f"-{visible(line)}" for line in before[old_start:old_end])
-            yield from (f"+{visible(line)}" for line in after[new_start:new_end])
+            yield from (f"-{show_white_space(line)}" for line in before[old_start:old_end])
+            yield from (f"+{show_white_space(line)}" for line in after[new_start:new_end])
 
 
-def visible(line: str) -> str:
-    """A line with trailing spaces as `·`, tabs as `→`, and every character without a shape by its code point."""
+def show_white_space(line: str) -> str:
+    """Returns a line with trailing spaces as `·`, tabs as `→`, and characters without a shape as their code point."""
     body = line.rstrip(" ")
     return "".join(map(_shown, body)) + "·" * (len(line) - len(body))
 
 
 def _shown(character: str) -> str:
-    if character in _NAMED:
-        return _NAMED[character]
+    if character in _SYMBOLS:
+        return _SYMBOLS[character]
     invisible = unicodedata.category(character) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp")
     odd_space = character != " " and unicodedata.category(character) == "Zs" and character != "\u3000"
     return f"⟨U+{ord(character):04X}⟩" if invisible or odd_space else character

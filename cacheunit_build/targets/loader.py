@@ -1,161 +1,32 @@
-"""The known targets: one TOML file each, read into `Target`. To add a provider, add a file."""
+"""The known targets and those of a project: reads their TOML tables, lays extensions over their bases, finds by name."""
 
 from __future__ import annotations
 
-import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is read
 import json
 import re
+from dataclasses import fields
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-
-from cacheunit_build.domain.cache_rule import CacheKind, CacheRule, Evidence, Grade, MarkerName
 from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.target import FormatName, Frame, Price, Target, TokenizerSpec
-from cacheunit_build.parsing.document import read_toml
-from cacheunit_build.parsing.validation import Strict, validate
+from cacheunit_build.domain.target import Target, TargetKeys
+from cacheunit_build.domain.toml import read_toml
+from cacheunit_build.parsing.validation import json_schema, validate
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from cacheunit_build.domain.models import Settings
+    from cacheunit_build.domain.settings import Settings
 
-MOST_UNIT = 1 << 20
-"""The most tokens that a cache unit may have."""
-
-
-def _number(value: object) -> object:
-    """TOML writes 1 and 1.0 apart; a price may be either."""
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _real_day(text: str) -> str:
-    try:
-        dt.date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"is no day: {text}") from None
-    return text
-
-
-def _date(value: object) -> object:
-    return value.isoformat() if isinstance(value, dt.date) else value
-
-
-Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
-
-
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"has a value that JSON cannot say: {error}") from None
-    return value
-
-
-class _Tokenizer(Strict):
-    package: str | None = Field(default=None, description="An installed package that holds `file`.")
-    file: str | None = Field(default=None, description="A tokenizer.json inside `package`.")
-    path: str | None = Field(default=None, description="A tokenizer.json of the project, relative to its root.")
-    encoding: str | None = Field(default=None, description="A tiktoken encoding, such as o200k_base.")
-    sha256: str | None = Field(default=None, pattern="^[0-9a-f]{64}$", description="What the file must hash to.")
-    estimate: str | None = Field(default=None, description="No vocabulary: count by that known target's instead.")
-    margin: Number = Field(default=0.0, ge=0, lt=1, description="By what share of the count an estimate may be off.")
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if sum(source is not None for source in (self.package, self.path, self.encoding, self.estimate)) != 1:
-            raise ValueError('needs exactly one of "package" with "file", "path", "encoding" or "estimate"')
-        if (self.package is None) != (self.file is None):
-            raise ValueError('needs "package" and "file" together')
-        if (self.estimate is None) != (self.margin == 0):
-            raise ValueError('needs "estimate" and a "margin" above 0 together')
-        return self
-
-
-class _Frame(Strict):
-    before: str = Field(default="", description="What stands before the system text: start token, role marker.")
-    after: str = Field(default="", description="What stands after it, up to the user's first character.")
-    chat_template: str | None = Field(default=None, description="A Jinja file or tokenizer_config.json of the project.")
-    encoder: str | None = Field(default=None, description="The model's own encoder, PATH.py:FUNCTION.")
-    arguments: Annotated[dict[str, Any], AfterValidator(_plain)] = Field(
-        default={}, description="Further arguments of the template or the function."
-    )
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if sum((bool(self.before or self.after), self.chat_template is not None, self.encoder is not None)) > 1:
-            raise ValueError('takes one of "before" and "after", "chat_template", or "encoder"')
-        if self.encoder is not None and not re.fullmatch(r".+\.py:[A-Za-z_]\w*", self.encoder):
-            raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
-        if self.arguments and self.chat_template is None and self.encoder is None:
-            raise ValueError('has "arguments", and no "chat_template" or "encoder" to take them')
-        return self
-
-
-class _Evidence(Strict):
-    claim: str
-    grade: Grade
-    checked: Annotated[str, BeforeValidator(_date), Field(pattern=r"^\d{4}-\d{2}-\d{2}$"), AfterValidator(_real_day)]
-    source: str
-
-
-class _Cache(Strict):
-    kind: CacheKind = "unknown"
-    unit: int | None = Field(default=None, gt=0, le=MOST_UNIT, description="Tokens in one cache unit, of blocks.")
-    minimum: int | None = Field(default=None, ge=0, description="Fewer tokens than this are never cached.")
-    read: Number | None = Field(default=None, ge=0, le=1, description="Price of a cached token; an uncached one is 1.")
-    write: Number | None = Field(default=None, ge=0, description="Price of writing a token to the cache.")
-    marker: MarkerName | None = Field(
-        default=None, description="What a request must carry for its prefix to be cached."
-    )
-    warm_up_requests: int = Field(
-        default=1, ge=1, le=5, description="Requests with different continuations until a further one is served."
-    )
-    evidence: list[_Evidence] = Field(default=[])
-
-    @model_validator(mode="after")
-    def _unit_of_blocks(self) -> Self:
-        if self.unit is not None and self.kind != "blocks":
-            raise ValueError(f'has a "unit", which only kind "blocks" has, not "{self.kind}"')
-        return self
-
-
-class _Price(Strict):
-    input: Number = Field(ge=0, description="What a million uncached input tokens cost.")
-    currency: str = Field(default="USD", min_length=1, description="The currency, as it is to be printed.")
-
-
-class TargetSchema(Strict):
-    """What a prefix is compiled for."""
-
-    description: str = ""
-    models: list[str] = Field(default=[], description="Names of models that use this target.")
-    request: FormatName
-    tokenizer: _Tokenizer | None = None
-    frame: _Frame = _Frame()
-    cache: _Cache = _Cache()
-    price: _Price | None = Field(default=None, description="For the money in `diff`; decides no byte.")
-
-    @model_validator(mode="after")
-    def _marker_of_format(self) -> Self:
-        wanted = {"anthropic-messages": "cache_control", "openai-responses": "prompt_cache_breakpoint", "text": None}
-        if self.cache.marker is not None and wanted.get(self.request, self.cache.marker) != self.cache.marker:
-            raise ValueError(f'format "{self.request}" has no marker "{self.cache.marker}"')
-        return self
-
-
-class TargetTable(TargetSchema):
-    """A target of the project; `extends` names the one whose keys it starts from."""
-
-    extends: str | None = None
-    request: FormatName | None = None  # type: ignore[assignment]
+_FORMER_CACHE_KEYS = {"primes": "warm_up_requests"}
+"""Former name -> present name of keys in `cache`."""
 
 
 def known_targets() -> dict[str, Target]:
-    """The targets that come with the package, by name."""
+    """Returns the targets that come with the package, by name."""
     return dict(_known())
 
 
@@ -166,27 +37,27 @@ def _known() -> Mapping[str, Target]:
 
 @cache
 def _shipped() -> dict[str, Document]:
+    """Returns the TOML files of the known targets, by name."""
     folder = resources.files(__package__)
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     return {name.removesuffix(".toml"): read_toml((folder / name).read_bytes(), name) for name in names}
 
 
-def all_targets(config: Settings) -> dict[str, Target]:
-    """The known targets and those of the project, by name.
+def all_targets(settings: Settings) -> dict[str, Target]:
+    """Returns the known targets and those of the project, by name.
 
     Raises:
         CacheunitError: every fault in every table.
     """
     targets = known_targets()
-    raw: dict[str, Any] = {**{name: shipped.value for name, shipped in _shipped().items()}, **config.tables}
-    document = config.document
+    tables: dict[str, Any] = {**{name: shipped.value for name, shipped in _shipped().items()}, **settings.target}
     faults: list[Fault] = []
-    for name in sorted(config.tables):
-        place = (*config.under, "target", name)
-        faults += _odd_name(name, raw, document, place)
+    for name in sorted(settings.target):
+        faults += _name_faults(name, tables, settings)
         try:
-            value = _extended(name, raw, document, place)
-            targets[name] = _target(name, Document(path=document.path, value=value, lines=document.lines), place)
+            table = _extended(name, tables, settings)
+            document = Document(path=settings.document.path, value=table, lines=settings.document.lines)
+            targets[name] = _target(name, document, (*settings.table_keys, "target", name))
         except CacheunitError as error:
             faults += error.faults
     if faults:
@@ -194,83 +65,123 @@ def all_targets(config: Settings) -> dict[str, Target]:
     return targets
 
 
-def _odd_name(name: str, raw: Mapping[str, Any], document: Document, place: tuple[str, ...]) -> list[Fault]:
-    """Artifacts are files named after their target: it must be a file name, and one on every system."""
-    line = document.line(place)
+def target_table_schema() -> dict[str, Any]:
+    """Returns the JSON Schema of a target's table in the settings, where `extends` names the target to start from."""
+    schema = json_schema(TargetKeys)
+    schema["properties"]["extends"] = {"type": "string", "description": "The target whose keys this one starts from."}
+    schema["properties"] = dict(sorted(schema["properties"].items()))
+    schema.pop("required")
+    return schema
+
+
+def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> Iterator[Fault]:
+    """Yields a fault for a name that cannot name an artifact's file on every system."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        hint = "letters, digits, dot, _ and -"
-        return [Fault(message=f"{name!r} cannot name a target", path=document.path, line=line, hint=hint)]
-    twin = next((other for other in raw if other != name and other.casefold() == name.casefold()), None)
-    if twin is None:
-        return []
-    message = f'target "{name}" differs from "{twin}" only in letter case'
-    return [Fault(message=message, path=document.path, line=line, hint="rename it")]
+        hint = "use letters, digits, dots, _ and -"
+        yield settings.fault(f"{name!r} cannot name a target", "target", name, hint=hint)
+        return
+    for other in tables:
+        if other != name and other.casefold() == name.casefold():
+            message = f'target "{name}" differs from "{other}" only in letter case'
+            yield settings.fault(message, "target", name, hint="rename it")
+            return
 
 
-def _extended(name: str, raw: Mapping[str, Any], document: Document, place: tuple[str, ...]) -> dict[str, Any]:
-    """The table of `name` laid over the one it extends, and so on upwards."""
+def _extended(name: str, tables: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Returns the table of `name` laid over the table that it extends, and so on.
+
+    Raises:
+        CacheunitError: a base is unknown, or the targets extend each other in a cycle.
+    """
     chain = [name]
-    value = dict(raw[name])
-    while (base := value.pop("extends", None)) is not None:
-        line = document.line((*place, "extends"))
-        if not isinstance(base, str) or base not in raw:
-            hint = did_you_mean(str(base), raw)
-            raise CacheunitError(Fault(message=f'unknown target "{base}"', path=document.path, line=line, hint=hint))
+    table = _with_present_keys(tables[name])
+    while (base := table.pop("extends", None)) is not None:
+        if not isinstance(base, str) or base not in tables:
+            hint = did_you_mean(str(base), tables)
+            raise CacheunitError(settings.fault(f'unknown target "{base}"', "target", name, "extends", hint=hint))
         if base in chain:
-            message = f"targets extend one another without end: {' -> '.join([*chain, base])}"
-            raise CacheunitError(Fault(message=message, path=document.path, line=line))
+            message = f"targets extend each other in a cycle: {' -> '.join([*chain, base])}"
+            raise CacheunitError(settings.fault(message, "target", name, "extends"))
         chain.append(base)
-        value = _overlaid(raw[base], value)
-    return value
+        table = _overlaid(_with_present_keys(tables[base]), table)
+    return table
+
+
+def _with_present_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a table whose keys with former names have their present names."""
+    rule = table.get("cache")
+    if not isinstance(rule, dict) or not rule.keys() & _FORMER_CACHE_KEYS:
+        return dict(table)
+    return {**table, "cache": {_FORMER_CACHE_KEYS.get(key, key): value for key, value in rule.items()}}
 
 
 def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on `base`, tables merged; but a vocabulary, a frame or another kind of cache rule comes whole."""
+    """Returns `over` laid over `base`: tables are merged, other values replaced.
+
+    A vocabulary, a frame and a cache rule of another kind replace the whole table of the base.
+    """
     merged = dict(base)
     for key, value in over.items():
-        merges = isinstance(value, dict) and isinstance(merged.get(key), dict) and key not in ("tokenizer", "frame")
-        merges = merges and not (
-            key == "cache" and value.get("kind", merged[key].get("kind")) != merged[key].get("kind")
-        )
-        merged[key] = _overlaid(merged[key], value) if merges else value
+        old = merged.get(key)
+        if isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value):
+            value = _overlaid(old, value)
+        merged[key] = value
     return merged
 
 
-def _target(name: str, document: Document, under: tuple[str, ...] = ()) -> Target:
-    read = validate(TargetSchema, document, under)
-    cache = read.cache.model_dump(exclude={"evidence"})
-    evidence = tuple(Evidence(**item.model_dump()) for item in read.cache.evidence)
-    return Target(
-        name=name,
-        description=read.description,
-        models=tuple(read.models),
-        request=read.request,
-        tokenizer=None if read.tokenizer is None else TokenizerSpec(**read.tokenizer.model_dump()),
-        frame=Frame(**read.frame.model_dump()),
-        cache=CacheRule(**cache, evidence=evidence),
-        price=None if read.price is None else Price(**read.price.model_dump()),
-    )
+def _merges(key: str, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
+    """Returns whether a table is merged with that of its base, and does not replace it."""
+    if key == "cache":
+        return bool(over.get("kind", base.get("kind")) == base.get("kind"))
+    return key not in ("tokenizer", "frame")
+
+
+def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> Target:
+    """Returns the target in a table.
+
+    Raises:
+        CacheunitError: every fault in the table.
+    """
+    frame = document.value.get("frame")
+    if isinstance(frame, dict):
+        _refuse_arguments(frame.get("arguments"), document, table_keys)
+    keys = validate(TargetKeys, document, table_keys)
+    marker = keys.cache.marker
+    if marker is not None and marker not in FORMATS[keys.request].markers:
+        line = document.line((*table_keys, "cache", "marker"))
+        raise fail(f'format "{keys.request}" has no marker "{marker}"', path=document.path, line=line)
+    return Target(name=name, **{field.name: getattr(keys, field.name) for field in fields(keys)})
+
+
+def _refuse_arguments(arguments: object, document: Document, table_keys: tuple[str, ...]) -> None:
+    """Raises a fault for a frame's argument that JSON does not have, such as a date of TOML."""
+    try:
+        json.dumps(arguments, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        line = document.line((*table_keys, "frame", "arguments"))
+        message = f'"frame.arguments" has a value that JSON does not have: {error}'
+        raise fail(message, path=document.path, line=line) from None
 
 
 def find_target(name: str, targets: Mapping[str, Target]) -> Target | None:
-    """The target of that name, or the one that has a model of that name."""
+    """Returns the target of that name, or the first one with a model of that name; None where there is none."""
     if name in targets:
         return targets[name]
     return next((target for target in targets.values() if name in target.models), None)
 
 
 def named_target(name: str, targets: Mapping[str, Target]) -> Target:
-    """The target that `name` names, as `find_target` finds it.
+    """Returns the target of that name, or the first one with a model of that name.
 
     Raises:
         CacheunitError: there is none.
     """
-    found = find_target(name, targets)
-    if found is None:
+    target = find_target(name, targets)
+    if target is None:
         raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(targets)))
-    return found
+    return target
 
 
 def target_names(targets: Mapping[str, Target]) -> Iterable[str]:
-    """Every word that names a target: names and models."""
+    """Returns the names of all targets and models."""
     return [*targets, *(model for target in targets.values() for model in target.models)]

@@ -19,7 +19,7 @@ from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
-from cacheunit_build.parsing.document import SpelledFloat
+from cacheunit_build.parsing.json import SpelledFloat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

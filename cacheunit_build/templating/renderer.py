@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
-from cacheunit_build.domain.document import Document
+from cacheunit_build.domain.document import Document, decode
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.models import Lookup, Rendered, Turn
 from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.domain.prompt import Lookup, Rendered, Turn
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.parsing.document import decode
 from cacheunit_build.templating.environment import (
     MOST_CHARACTERS,
     NOT_FROZEN,
@@ -32,7 +31,7 @@ from cacheunit_build.templating.traced import Traced, TracedEnvironment, brought
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.domain.models import Manifest, Variant
+    from cacheunit_build.domain.manifest import Manifest, Variant
 
 _QUOTED = re.compile(r"'(\w+)'")
 _CONFLICT = [re.compile(rf"^{mark}( |$)", re.MULTILINE) for mark in ("<{7}", "={7}", ">{7}")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.protocols import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""The seal of the local cache: all that a build or check with nothing to do needs. Loads next to nothing.
+"""The build stamp: what a build or check with nothing to do needs, and no more. Imports next to nothing.
 
-It names every file that the last build looked for or wrote, with one hash of all their contents and one of all their
-stats, and the texts to print while these hold. It is true by itself, whatever else the cache says. Where anything is
-not as it says, or it cannot be read, it says nothing, and the record is asked.
+The stamp names every file that the last build looked for or wrote, with one hash of all their contents and one of all
+their stats, and the outputs to print while these match. It does not depend on the rest of the cache. Where anything
+differs, or it cannot be read, the record of the last build is asked instead.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import json
 import os
 from stat import S_ISDIR
 
-from cacheunit_build.adapters.storage.cache_file import clock_of, write_cache_file
-from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below, folders_above
+from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
+from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below, parent_folders
 from cacheunit_build.adapters.storage.file_stat import stat_of, surely_before
 from cacheunit_build.adapters.system.toolchain import software
 
@@ -25,153 +25,184 @@ if TYPE_CHECKING:
     from cacheunit_build.adapters.storage.file_stat import Stat
     from cacheunit_build.domain.build_record import BuildRecord
 
-SEAL = "seal.json"
-"""Its name in the cache folder."""
+STAMP = "stamp.json"
+"""The name of the stamp in the cache folder."""
 
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-_MOST = 1 << 16
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CHUNK = 1 << 16
 
 
-class Seal:
-    """What the last build left of the project at `root`.
+class BuildStamp:
+    """The stamp of the last build.
 
     Args:
-        root: the project's root, without links, and a slash.
+        root: the root of the project, without links, with a slash at its end.
         folder: the cache folder.
-        said: what the file says.
+        contents: the JSON of the stamp, not yet validated.
     """
 
-    def __init__(self, root: str, folder: str, said: Any) -> None:  # noqa: ANN401 - looked at where it is used
+    def __init__(self, root: str, folder: str, contents: Any) -> None:  # noqa: ANN401 - validated where it is used
         self._root = root
         self._folder = folder
-        self._said = said
+        self._contents = contents
 
-    def built(self) -> str | None:
-        """What a build prints that has nothing to do; None unless every stat is that of the last build.
+    def build_output(self, form: str) -> str | None:
+        """Returns what a build with nothing to do prints; None unless every stat is that of the last build.
 
-        Where a file is too young for its stat to tell, as after that build, all are read; and the next time, none.
+        Where a file is so young that its stat may not show a change, as after that build, all files are read.
+
+        Args:
+            form: the report format, `text` or `json`.
         """
-        return self._text("build", self._stats_hold)
+        return self._output(f"build-{form}", self._stats_match)
 
-    def checked(self) -> str | None:
-        """What a check prints that finds nothing; None unless every file has the content of the last build."""
-        return self._text("check", self._contents_hold)
+    def check_output(self, form: str) -> str | None:
+        """Returns what a check without differences prints; None unless every file has the content of the last build.
 
-    def _text(self, name: str, hold: Any) -> str | None:  # noqa: ANN401 - mypy has no `Callable` here without a load
+        Args:
+            form: the report format, `text` or `json`.
+        """
+        return self._output(f"check-{form}", self._contents_match)
+
+    def _output(self, name: str, match: Any) -> str | None:  # noqa: ANN401 - a Callable would have to be imported
         try:
-            text = self._said["texts"][name] if self._stands() and hold(self._paths()) else None
+            if self._inputs_match() and match(self._paths()):
+                return _read_output(self._folder, name, self._contents["outputs"][name])
         except (OSError, LinkedFolderError, KeyError, TypeError, ValueError, AttributeError):
             return None
-        return text if isinstance(text, str) else None
+        return None
 
-    def _stands(self) -> bool:
-        """Whether software and vocabularies are the same, what was absent is, and the folders hold the same files."""
-        said, root = self._said, self._root
-        if said["software"] != software() or any(stat_of(path) != stat for path, stat in said["vocabularies"].items()):
+    def _inputs_match(self) -> bool:
+        """Returns whether software and vocabularies are the same, and the folders have the same files."""
+        stamp, root = self._contents, self._root
+        if stamp["software"] != software():
             return False
-        if not all(S_ISDIR(os.lstat(f"{root}{folder}").st_mode) for folder in said["above"]):
+        if any(stat_of(path) != stat for path, stat in stamp["vocabularies"].items()):
             return False
-        if any(os.path.lexists(f"{root}{path}") for path in said["absent"]):
+        if not all(S_ISDIR(os.lstat(f"{root}{folder}").st_mode) for folder in stamp["parents"]):
             return False
-        prefixes, build = said["folders"]
+        if any(os.path.lexists(f"{root}{path}") for path in stamp["absent"]):
+            return False
+        prefixes, build = stamp["folders"]
         artifacts, manifests = files_below(root, build), _manifests_below(root, prefixes)
-        return [artifacts, manifests] == [said["artifacts"], said["manifests"]]
+        return [artifacts, manifests] == [stamp["artifacts"], stamp["manifests"]]
 
     def _paths(self) -> list[str]:
-        return [*self._said["manifests"], *self._said["artifacts"], *self._said["others"]]
+        return [*self._contents["manifests"], *self._contents["artifacts"], *self._contents["others"]]
 
-    def _stats_hold(self, paths: Sequence[str]) -> bool:
+    def _stats_match(self, paths: Sequence[str]) -> bool:
         newest = self._newest(paths)
-        if newest is None or newest < surely_before(self._said["begun"]):
+        if newest is None or newest < surely_before(self._contents["begun"]):
             return newest is not None
-        begun = clock_of(self._folder)  # before anything is looked at again
-        if self._newest(paths) != newest or not self._contents_hold(paths):
+        begun = file_system_time(self._folder)  # before the files are looked at again
+        if self._newest(paths) != newest or not self._contents_match(paths):
             return False
-        if newest < surely_before(begun):
-            write_cache_file(f"{self._folder}/{SEAL}", _signed({**self._said, "begun": begun}))
+        if newest < surely_before(begun):  # the next run need not read them
+            write_cache_file(f"{self._folder}/{STAMP}", _with_digest({**self._contents, "begun": begun}))
         return True
 
     def _newest(self, paths: Sequence[str]) -> int | None:
-        """When the last of these files changed; None unless their stats are as sealed."""
+        """Returns the time of the latest change of these files; None unless their stats are those of the stamp."""
         numbers: list[int] = []
         root, lstat = self._root, os.lstat
         for path in paths:
             status = lstat(f"{root}{path}")
             numbers += (status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns)
-        return max(*numbers[3::5], *numbers[4::5]) if _hash_of_stats(numbers) == self._said["stats"] else None
+        return max(*numbers[3::5], *numbers[4::5]) if _hash_of_stats(numbers) == self._contents["stats"] else None
 
-    def _contents_hold(self, paths: Sequence[str]) -> bool:
-        if not _NO_LINKS:
+    def _contents_match(self, paths: Sequence[str]) -> bool:
+        if not _NO_FOLLOW:
             return False
-        now = _hash_of_contents(_fingerprint_now(f"{self._root}{path}") for path in paths)
-        return [now] == [self._said["contents"]]
+        found = _hash_of_contents(_fingerprint_now(f"{self._root}{path}") for path in paths)
+        return [found] == [self._contents["contents"]]
 
 
-def read_seal(root: str, folder: str) -> Seal | None:
-    """The seal in the cache folder `folder` of the project at `root`; None where its hash does not fit."""
+def read_stamp(root: str, folder: str) -> BuildStamp | None:
+    """Returns the stamp in a cache folder; None where there is none, or its hash does not match.
+
+    Args:
+        root: the root of the project.
+        folder: the cache folder.
+    """
     try:
-        with open(f"{folder}/{SEAL}", "rb", buffering=0) as handle:  # noqa: PTH123 - a path is slow to make
+        with open(f"{folder}/{STAMP}", "rb", buffering=0) as handle:  # noqa: PTH123 - pathlib is slow to import
             digest, _, body = handle.read().partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return None
-        straight = os.path.realpath(root)
-        return Seal(straight if straight.endswith("/") else f"{straight}/", folder, json.loads(body))
+        real_root = os.path.realpath(root)
+        return BuildStamp(real_root if real_root.endswith("/") else f"{real_root}/", folder, json.loads(body))
     except (OSError, ValueError):
         return None
 
 
+def write_stamp(
+    folder: str,
+    record: BuildRecord,
+    observed: Mapping[str, tuple[str, Stat]],
+    made_with: Mapping[str, object],
+    outputs: Mapping[str, str],
+) -> None:
+    """Writes the stamp of a build, unless the record does not name all files, or not all of them were observed.
+
+    Args:
+        folder: the cache folder.
+        record: the record of the build.
+        observed: path -> fingerprint and stat of the files that it read or wrote.
+        made_with: the software and the vocabularies, and when the build began.
+        outputs: what a build and a check print, by command and report format, such as `build-json`.
+    """
+    files = record.all_files()
+    if files is None or any(files[path] not in (None, observed.get(path, ("",))[0]) for path in files):
+        return
+    manifests, artifacts = sorted(record.prefixes), sorted(record.artifact_files())
+    present = {path: fingerprint for path, fingerprint in files.items() if fingerprint is not None}
+    others = sorted(present.keys() - set(manifests) - set(artifacts))
+    paths = [*manifests, *artifacts, *others]
+    prefixes, _, build = record.folders
+    contents = {
+        **made_with,
+        "folders": [prefixes, build],
+        "manifests": manifests,
+        "artifacts": artifacts,
+        "others": others,
+        "absent": sorted(files.keys() - present.keys()),
+        "parents": sorted(parent_folders([*others, f"{prefixes}/", f"{build}/"])),
+        "contents": _hash_of_contents(present[path] for path in paths),
+        "stats": _hash_of_stats([number for path in paths for number in observed[path][1]]),
+        "outputs": {name: _hash_of_text(text) for name, text in outputs.items()},
+    }
+    for name, text in outputs.items():
+        write_cache_file(_output_path(folder, name), text.encode())
+    write_cache_file(f"{folder}/{STAMP}", _with_digest(contents))
+
+
 def _manifests_below(root: str, folder: str) -> list[str]:
-    """The manifests below a folder, those whose names end wrongly too."""
+    """Returns the manifests below a folder, also those with a wrong extension."""
     return [path for path in files_below(root, folder) if path.lower().endswith((".yaml", ".yml"))]
 
 
-def seal_of(
-    record: BuildRecord, seen: Mapping[str, tuple[str, Stat]], made: Mapping[str, object], texts: Mapping[str, str]
-) -> bytes | None:
-    """The bytes of a seal; None where the record does not tell all, or not all of its files were seen.
-
-    Args:
-        record: what the build remembers.
-        seen: path -> fingerprint and stat of the files that it read or wrote.
-        made: software and vocabularies that made it, and when it began.
-        texts: what a build and a check print.
-    """
-    artifacts = record.artifact_files()
-    wanted = record.files()
-    if wanted is None or any(wanted[path] not in (None, seen.get(path, ("",))[0]) for path in wanted):
-        return None
-    manifests, built = sorted(record.traces), sorted(artifacts)
-    here = {path: fingerprint for path, fingerprint in wanted.items() if fingerprint is not None}
-    others = sorted(here.keys() - set(manifests) - set(built))
-    paths = [*manifests, *built, *others]
-    prefixes, _, build = record.folders
-    return _signed(
-        {
-            **made,
-            "folders": [prefixes, build],
-            "manifests": manifests,
-            "artifacts": built,
-            "others": others,
-            "absent": sorted(wanted.keys() - here.keys()),
-            "above": sorted(folders_above([*others, f"{prefixes}/", f"{build}/"])),
-            "contents": _hash_of_contents(here[path] for path in paths),
-            "stats": _hash_of_stats([number for path in paths for number in seen[path][1]]),
-            "texts": dict(texts),
-        }
-    )
+def _output_path(folder: str, name: str) -> str:
+    return f"{folder}/output-{name}"
 
 
-def _signed(said: Mapping[str, object]) -> bytes:
-    body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+def _read_output(folder: str, name: str, expected: str) -> str | None:
+    """Returns a stored output; None where it does not have the hash that the stamp names."""
+    with open(_output_path(folder, name), "rb", buffering=0) as handle:  # noqa: PTH123 - pathlib is slow to import
+        text = handle.read().decode()
+    return text if _hash_of_text(text) == expected else None
+
+
+def _with_digest(contents: Mapping[str, object]) -> bytes:
+    body = json.dumps(contents, ensure_ascii=False, separators=(",", ":")).encode()
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
 def _fingerprint_now(path: str) -> str:
-    """The fingerprint of a file that is no link. Less than all of it is another fingerprint, which is safe."""
-    descriptor = os.open(path, os.O_RDONLY | _NO_LINKS)
+    """Returns the fingerprint of a file that is not a link. A file that is cut while it is read has another one."""
+    descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
     try:
-        data = os.read(descriptor, _MOST)
-        while len(data) % _MOST == 0 and (more := os.read(descriptor, _MOST)):
+        data = os.read(descriptor, _CHUNK)
+        while len(data) % _CHUNK == 0 and (more := os.read(descriptor, _CHUNK)):
             data += more
     finally:
         os.close(descriptor)
@@ -184,3 +215,7 @@ def _hash_of_stats(numbers: Sequence[int]) -> str:
 
 def _hash_of_contents(fingerprints: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(fingerprints).encode()).hexdigest()
+
+
+def _hash_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Files of the local cache: written whole or not at all, and never missed. Loads next to nothing."""
+"""Writes files of the local cache, and reads the clock of its file system. Imports next to nothing."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from cacheunit_build.adapters.storage.file_stat import stat_of
 
 
 def write_cache_file(path: str, data: bytes) -> None:
-    """Replaces a file of the cache. Failing to is no fault."""
+    """Replaces a file of the cache, as a whole or not at all. A failure is ignored: the cache may be missing."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "wb") as handle:  # noqa: PTH123 - pathlib takes long to load
+        with open(temporary, "wb") as handle:  # noqa: PTH123 - pathlib is slow to import
             handle.write(data)
-        os.replace(temporary, path)  # noqa: PTH105 - as above
+        os.replace(temporary, path)  # noqa: PTH105 - pathlib is slow to import
     except OSError:
         try:
-            os.unlink(temporary)  # noqa: PTH108 - as above
+            os.unlink(temporary)  # noqa: PTH108 - pathlib is slow to import
         except OSError:
             return
 
 
-def clock_of(folder: str) -> int:
-    """Nanoseconds, by the clock of the file system that the cache folder is on; 0 where nothing can be written."""
+def file_system_time(folder: str) -> int:
+    """Returns the time by the clock of a folder's file system, in nanoseconds; 0 where nothing can be written.
+
+    The clock of a network file system may differ from that of this machine, so a file is touched and its time is read.
+    """
     path = f"{folder}/clock"
     try:
-        with open(path, "ab"):  # noqa: PTH123 - pathlib takes long to load
+        with open(path, "ab"):  # noqa: PTH123 - pathlib is slow to import
             os.utime(path)
     except OSError:
         return 0

@@ -1,61 +1,62 @@
-"""A project's folders: where its root is, and which files lie below one. Loads next to nothing."""
+"""Finds the root of a project, and the files below a folder. Imports next to nothing, since the fast path needs it."""
 
 from __future__ import annotations
 
 import os
 
+from cacheunit_build.domain.file_names import LOCK_FILE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-CACHE = ".cacheunit"
-"""The local cache, relative to the root."""
-
-_LOCK = "cacheunit.lock"
-
 
 class LinkedFolderError(Exception):
-    """A folder is a link, and so would be read twice or from elsewhere; its argument is the path."""
+    """A folder is a link, and so would be read twice or from elsewhere; the argument is its path."""
 
 
 def find_root(start: str) -> str:
-    """The nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
+    """Returns the nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
     folder = start
     while True:
         if _is_root(folder):
             return folder
-        above = os.path.dirname(folder)  # noqa: PTH120 - pathlib takes as long to load as all this
-        if above == folder:
+        parent = os.path.dirname(folder)  # noqa: PTH120 - pathlib is slow to import
+        if parent == folder:
             return start
-        folder = above
+        folder = parent
 
 
 def _is_root(folder: str) -> bool:
     inside = folder if folder.endswith(os.sep) else f"{folder}{os.sep}"
-    if any(os.path.isfile(inside + name) for name in ("cacheunit.toml", _LOCK)):  # noqa: PTH113 - as above
+    if any(os.path.isfile(inside + name) for name in ("cacheunit.toml", LOCK_FILE)):  # noqa: PTH113 - slow to import
         return True
-    if os.path.isdir(f"{inside}prefixes"):  # noqa: PTH112 - as above
+    if os.path.isdir(f"{inside}prefixes"):  # noqa: PTH112 - slow to import
         return True
     pyproject = f"{inside}pyproject.toml"
     try:
-        if not os.path.isfile(pyproject):  # noqa: PTH113 - as above
+        if not os.path.isfile(pyproject):  # noqa: PTH113 - slow to import
             return False
-        with open(pyproject, "rb") as handle:  # noqa: PTH123 - as above
+        with open(pyproject, "rb") as handle:  # noqa: PTH123 - slow to import
             return b"[tool.cacheunit" in handle.read()
     except OSError:
         return False
 
 
 def files_below(root: str, folder: str) -> list[str]:
-    """Every file below `folder`, by code point, relative to `root`, which ends in a slash; dot names are passed over.
+    """Returns the paths of all files below `folder`, in code point order; names that start with a dot are left out.
+
+    Args:
+        root: a folder, with a slash at its end.
+        folder: a folder, relative to `root`, as the paths are.
 
     Raises:
         LinkedFolderError: a folder is a link.
     """
-    found: list[str] = []
-    waiting = [folder]
-    while waiting:
-        parent = waiting.pop()
+    files: list[str] = []
+    folders = [folder]
+    while folders:
+        parent = folders.pop()
         try:
             entries = list(os.scandir(f"{root}{parent}"))
         except OSError:
@@ -65,22 +66,22 @@ def files_below(root: str, folder: str) -> list[str]:
                 continue
             path = f"{parent}/{entry.name}"
             if not _is_folder(entry):
-                found.append(path)
+                files.append(path)
             elif entry.is_symlink():
                 raise LinkedFolderError(_composed(path))
             else:
-                waiting.append(path)
-    return sorted(map(_composed, found))
+                folders.append(path)
+    return sorted(map(_composed, files))
 
 
-def folders_above(files: Iterable[str]) -> set[str]:
-    """The folders on the way from the root to each file."""
-    found: set[str] = set()
-    above = {file.rpartition("/")[0] for file in files} - {""}
-    while above:
-        found |= above
-        above = {folder.rpartition("/")[0] for folder in above} - found - {""}
-    return found
+def parent_folders(files: Iterable[str]) -> set[str]:
+    """Returns the folders between the root and each file."""
+    parents: set[str] = set()
+    found = {file.rpartition("/")[0] for file in files} - {""}
+    while found:
+        parents |= found
+        found = {folder.rpartition("/")[0] for folder in found} - parents - {""}
+    return parents
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -91,6 +92,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _composed(path: str) -> str:
+    """Returns a path with composed characters, in which some file systems list names decomposed."""
     if path.isascii():
         return path
     import unicodedata

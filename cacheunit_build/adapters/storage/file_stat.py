@@ -1,4 +1,7 @@
-"""What stands in for a file's content while nothing touches it, as in git's index. Loads next to nothing."""
+"""The stat of a file, which stands for its content while nothing touches the file, as in git's index.
+
+Imports next to nothing, since the fast path needs it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Stat = list[int]
+"""Size, inode, device, and the times of modification and change in nanoseconds."""
 
-_COARSE = 2_000_000_000  # some file systems keep times to two seconds only
+_COARSE = 2_000_000_000
+"""Nanoseconds: some file systems record times to two seconds only."""
 _FINE = 100_000_000
 
 
+def stat_of(path: str | Path) -> Stat | None:
+    """Returns the stat of a file, links followed; None where there is no such file."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - pathlib is slow to import
+    except OSError:
+        return None
+    return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
+
+
 def stat_unless_link(path: str) -> Stat | None:
-    """The same for what is no link; None for a link, and where nothing is."""
+    """Returns the stat of a file that is not a link; None for a link, and where there is no such file."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -26,15 +40,10 @@ def stat_unless_link(path: str) -> Stat | None:
     return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def stat_of(path: str | Path) -> Stat | None:
-    """Size, inode, device, and times of modification and change in nanoseconds; None where there is no such file."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - the quickest there is
-    except OSError:
-        return None
-    return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
+def surely_before(time: int) -> int:
+    """Returns the time before which a file surely changed earlier than `time`, however coarse recorded times are.
 
-
-def surely_before(begun: int) -> int:
-    """A file that changed earlier than this surely changed before `begun`, however coarse its time is."""
-    return begun - (_FINE if begun % 1_000_000_000 else _COARSE)
+    Args:
+        time: nanoseconds, by the clock of the file system. One that is a whole second is of a coarse file system.
+    """
+    return time - (_FINE if time % 1_000_000_000 else _COARSE)

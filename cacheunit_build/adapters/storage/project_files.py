@@ -1,132 +1,151 @@
-"""A project's files: reads that never leave the root, and one commit that writes all or nothing."""
+"""The files of a project on disk: reads that never leave its root, and commits that write all or nothing."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from cacheunit_build.adapters.storage import discovery as folders
+from cacheunit_build.adapters.storage import discovery
 from cacheunit_build.adapters.storage.atomic_commit import commit, sweep
-from cacheunit_build.adapters.storage.discovery import CACHE, LinkedFolderError, files_below
+from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below
 from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
+from cacheunit_build.adapters.storage.locks import BuildLock
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.file_names import CACHE_FOLDER, LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.protocols import LOCK_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-Known = tuple[str, list[int]]
+ObservedFile = tuple[str, list[int]]
+"""The fingerprint and the stat of a file at the time it was read or written."""
 
 
 def find_root(start: Path) -> Path:
-    """The nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
-    return Path(folders.find_root(str(start)))
+    """Returns the nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
+    return Path(discovery.find_root(str(start)))
 
 
 class DiskFiles:
-    """The files below one root. What was read once stays as it was read for the life of this object.
+    """The files below the root of a project. A file keeps, for this object, the bytes that it had when it was first read.
 
     Paths are relative to the root, with forward slashes.
 
     Args:
-        root: the project's root.
-        known: path -> fingerprint and stat, as an earlier run saw them.
-        trusted_before: nanoseconds; a file that changed later is read, whatever its stat, since its time may not tell.
+        root: the root of the project.
+        recorded: path -> fingerprint and stat, as an earlier run observed them.
+        trusted_before: nanoseconds; a file that changed later is read, since its stat may not show a further change.
+
+    Attributes:
+        asked: the paths of all files that were asked for.
+        reread: how many recorded files had to be read, since their stat did not show that they are unchanged.
     """
 
-    def __init__(self, root: Path, known: Mapping[str, Known] | None = None, trusted_before: int = 0) -> None:
+    def __init__(self, root: Path, recorded: Mapping[str, ObservedFile] | None = None, trusted_before: int = 0) -> None:
         self.root = root.resolve()
-        self._read: dict[str, bytes | None] = {}
-        self._known = known or {}
-        self._trusted_before = trusted_before
-        self._seen: dict[str, Known] = {}
-        self._held = False
-        self._told: dict[str, str | None] = {}
-        self.reread = 0
-        self._straight: dict[str, bool] = {}
-        self._prefix = f"{self.root}/" if str(self.root) != "/" else "/"
         self.asked: set[str] = set()
+        self.reread = 0
+        self._prefix = f"{self.root}/" if str(self.root) != "/" else "/"
+        self._recorded = recorded or {}
+        self._trusted_before = trusted_before
+        self._contents: dict[str, bytes | None] = {}
+        self._observed: dict[str, ObservedFile] = {}
+        self._known: dict[str, str | None] = {}
+        self._linked: dict[str, bool] = {}
+        self._lock = BuildLock(self.root / CACHE_FOLDER)
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file, None where there is none.
+        """Returns the bytes of a file, None where there is no such file.
 
         Raises:
             CacheunitError: a link leads out of the root, or the file cannot be read.
         """
         self.asked.add(path)
-        if path not in self._read:
-            self._read[path] = self._read_now(path)
-        return self._read[path]
+        if path not in self._contents:
+            self._contents[path] = self._read_now(path)
+        return self._contents[path]
 
     def _read_now(self, path: str) -> bytes | None:
-        whole = f"{self._prefix}{path}"
+        full_path = f"{self._prefix}{path}"
         try:
-            straight = self._is_straight(path)
-            stat = stat_unless_link(whole) if straight else None
-            if stat is None and straight and not os.path.lexists(whole):
+            stat = self._stat_inside(path, full_path)
+            if stat is None and not os.path.lexists(full_path):
                 return None
-            if stat is None and not Path(whole).resolve().is_relative_to(self.root):
-                raise fail(f'"{path}" leads out of the project by a link', hint="copy the file into the project")
-            stat = stat or stat_of(whole)
-            with open(whole, "rb", buffering=0) as handle:  # noqa: PTH123 - a path is slow to make
+            with open(full_path, "rb", buffering=0) as handle:  # noqa: PTH123 - a Path takes longer to make
                 data = handle.read()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except RuntimeError:
-            raise fail(f'"{path}" is a link that leads to itself') from None
+            raise fail(f'"{path}" is a link to itself') from None
         except OSError as error:
             raise fail(f'cannot read "{path}": {error.strerror or error}') from None
         if stat is not None:
-            self._seen[path] = (fingerprint(data), stat)
+            self._observed[path] = (fingerprint(data), stat)
         return data
 
+    def _stat_inside(self, path: str, full_path: str) -> list[int] | None:
+        """Returns the stat of a file, None where there is no such file.
+
+        Raises:
+            CacheunitError: a link leads out of the root.
+        """
+        linked = self._has_linked_folder(path)
+        stat = None if linked else stat_unless_link(full_path)
+        if stat is not None or (not linked and not os.path.lexists(full_path)):
+            return stat
+        if not Path(full_path).resolve().is_relative_to(self.root):
+            raise fail(f'"{path}" is a link out of the project', hint="copy the file into the project")
+        return stat_of(full_path)
+
     def fingerprint(self, path: str) -> str | None:
-        """The fingerprint of a file's bytes as they are now, None where there is none."""
+        """Returns the fingerprint of a file's bytes as they are now, None where there is no such file."""
         data = self._read_now(path)
         return None if data is None else fingerprint(data)
 
     def known_fingerprint(self, path: str) -> str | None:
-        """The same, asked once: a file is taken for unread while its stat is on record, and surely older than that."""
-        if path not in self._told:
+        """Returns the fingerprint of a file; the file is not read if its stat shows that it did not change.
+
+        Each file is looked at once.
+        """
+        if path not in self._known:
             self.asked.add(path)
-            self._told[path] = self._known_now(path)
-        return self._told[path]
+            self._known[path] = self._known_now(path)
+        return self._known[path]
 
     def _known_now(self, path: str) -> str | None:
-        known = self._known.get(path)
-        if known is None and not os.path.lexists(f"{self._prefix}{path}"):
+        recorded = self._recorded.get(path)
+        if recorded is None and not os.path.lexists(f"{self._prefix}{path}"):
             return None
-        if known is not None and self._is_straight(path):
+        if recorded is not None and not self._has_linked_folder(path):
             stat = stat_unless_link(f"{self._prefix}{path}")
-            if stat == known[1] and max(stat[3], stat[4]) < self._trusted_before:
-                self._seen[path] = known
-                return known[0]
+            if stat is not None and stat == recorded[1] and max(stat[3], stat[4]) < self._trusted_before:
+                self._observed[path] = recorded
+                return recorded[0]
         self.reread += 1
         return self.fingerprint(path)
 
-    def _is_straight(self, path: str) -> bool:
-        """Whether no folder above the file is a link; each folder is asked once."""
+    def _has_linked_folder(self, path: str) -> bool:
+        """Returns whether a folder above the file is a link; each folder is looked at once."""
         folder = path.rpartition("/")[0]
-        if folder not in self._straight:
-            self._straight[folder] = not folder or (
-                not os.path.islink(f"{self._prefix}{folder}")  # noqa: PTH114 - a path is slow to make
-                and self._is_straight(folder)
-            )
-        return self._straight[folder]
+        if not folder:
+            return False
+        if folder not in self._linked:
+            is_link = os.path.islink(f"{self._prefix}{folder}")  # noqa: PTH114 - a Path takes longer to make
+            self._linked[folder] = is_link or self._has_linked_folder(folder)
+        return self._linked[folder]
 
-    def seen(self) -> dict[str, Known]:
-        """Path -> fingerprint and stat of every file that was read or written, as it was then."""
-        return self._seen
+    def observed(self) -> dict[str, ObservedFile]:
+        """Returns path -> fingerprint and stat, at that time, of every file that was read or written."""
+        return self._observed
 
     def exists(self, folder: str) -> bool:
-        """Whether there is a folder of that name."""
+        """Returns whether there is such a folder."""
         return (self.root / folder).is_dir()
 
     def walk(self, folder: str) -> list[str]:
-        """Every file below `folder`, by code point; names that start with a dot are passed over.
+        """Returns the paths of all files below `folder`, in code point order; names that start with a dot are left out.
 
         Raises:
             CacheunitError: a folder is a link, and so would be read twice or from elsewhere.
@@ -136,52 +155,22 @@ class DiskFiles:
         except LinkedFolderError as error:
             raise fail("a link to a folder is not followed", path=str(error)) from None
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Holds the project for one build at a time; others wait. Where nothing can be written, nothing is held.
-
-        Who holds it already may ask again.
-        """
-        if self._held:
-            yield
-            return
-        try:
-            (self.root / CACHE).mkdir(exist_ok=True)
-            ignored = self.root / CACHE / ".gitignore"
-            if not ignored.exists():
-                ignored.write_text("*\n", encoding="utf-8")
-            handle = (self.root / CACHE / "lock").open("ab")
-        except OSError:
-            yield
-            return
-        with handle:
-            _hold(handle)
-            self._held = True
-            try:
-                yield
-            finally:
-                self._held = False
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Locks the project against other builds, which wait. Where nothing can be written, nothing is locked."""
+        return self._lock.hold()
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
-        """Writes files, removes others, and last the lock; or leaves all as it was and raises."""
+        """Writes files, removes others, and writes the lock last; on failure everything stays as it was.
+
+        Raises:
+            CacheunitError: something cannot be written.
+        """
         commit(self.root, files, removed, lock)
         for path, data in {**files, **({} if lock is None else {LOCK_FILE: lock})}.items():
             stat = stat_of(self.root / path)
             if stat is not None:
-                self._seen[path] = (fingerprint(data), stat)
+                self._observed[path] = (fingerprint(data), stat)
 
     def sweep(self, folder: str) -> None:
-        """Removes what a killed build left staged. Only for the holder of `exclusive`."""
+        """Removes temporary files that a killed build left. Only for the holder of `exclusive`."""
         sweep(self.root, folder)
-
-
-def _hold(handle: IO[bytes]) -> None:
-    """Waits until no other process holds the file; closing it lets go."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt  # type: ignore[unused-ignore]
-
-        msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    else:
-        fcntl.flock(handle, fcntl.LOCK_EX)

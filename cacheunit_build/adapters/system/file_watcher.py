@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.adapters.storage.discovery import CACHE, folders_above
+from cacheunit_build.adapters.storage.discovery import folders_above
 from cacheunit_build.adapters.storage.file_stat import Stat, stat_of
+from cacheunit_build.domain.file_names import CACHE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -115,7 +116,7 @@ class Watcher:
         """Whether the event of a file of our own arrives."""
         if self._observer is None:
             return False
-        folder = self._root / CACHE
+        folder = self._root / CACHE_FOLDER
         self._probed.clear()
         try:
             folder.mkdir(exist_ok=True)
@@ -196,7 +197,7 @@ class Watcher:
         if event.event_type not in _MEANT or (event.is_directory and event.event_type == "modified"):
             return
         paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
-        if any(path.endswith(f"{CACHE}/{PROBE}") for path in paths):
+        if any(path.endswith(f"{CACHE_FOLDER}/{PROBE}") for path in paths):
             self._probed.set()
         if any(map(self._relevant, paths)):
             self._last_event = time.monotonic()

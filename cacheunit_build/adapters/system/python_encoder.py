@@ -16,7 +16,7 @@ from cacheunit_build.domain.errors import CacheunitError, fail
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cacheunit_build.domain.models import Conversation
+    from cacheunit_build.domain.prompt import Conversation
 
 _TALKING = threading.RLock()
 """Standard output is one for all threads: two that redirect it at once may each put back what the other set."""

@@ -1,1 +1,1 @@
-"""The commands: each takes its arguments to the story and its results to a report. Heavy imports stand inside."""
+"""One module a command. `cli.main` lists them and imports each when it runs."""

@@ -11,12 +11,12 @@ import click
 
 from cacheunit_build.cli.context import NO, OK, Session, put, put_bytes, read_file, say_faults, with_session
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.protocols import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
 
 if TYPE_CHECKING:
     from cacheunit_build.adapters.git.merge_driver import Clone
     from cacheunit_build.adapters.storage.project_files import DiskFiles
-    from cacheunit_build.domain.models import Lock
+    from cacheunit_build.domain.lock import Lock
 
 _ATTRIBUTES = ".gitattributes"
 _LINE = f"{LOCK_FILE} merge=cacheunit diff=cacheunit".encode()

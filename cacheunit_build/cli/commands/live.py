@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.cli.context import (
-    NO,
-    OK,
-    Session,
-    format_option,
-    put,
-    put_json,
-    target_option,
-    with_session,
-)
+from cacheunit_build.cli.context import NO, OK, Session, format_option, put, put_json, target_option, with_session
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.protocols import Selection
 

@@ -12,8 +12,8 @@ from cacheunit_build.lint.segment import milder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.cache_rule import CacheRule
-    from cacheunit_build.domain.models import Artifact
     from cacheunit_build.lint.results import Severity
     from cacheunit_build.lint.rules.sections import Parting
     from cacheunit_build.lint.segment import Match

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from cacheunit_build.domain.models import Manifest
+    from cacheunit_build.domain.manifest import Manifest
 
 _ALIKE = str.maketrans(
     # Cyrillic, then Greek, then digits and signs that pass for a Latin letter or for one another.

@@ -47,7 +47,7 @@ _UUID = re.compile(
 )
 _HEX = re.compile(r"(?<![\w@/+=-])(?:0x)?[0-9a-fA-F]{32,}(?![\w/+=-])")
 _NOUNS = (
-    r"(?:entries|entities|records|rows|documents|docs|items|nodes|adapters|files|users|customers|products|articles|pages"
+    r"(?:entries|entities|records|rows|documents|docs|items|nodes|edges|files|users|customers|products|articles|pages"
     r"|tickets|issues|messages|chunks|vectors|embeddings|objects|tables|repositories|repos|images|indexed|available|total)"
 )
 _COUNT = re.compile(rf"(?<![\w.,])(\d{{1,3}}(?:[,_ ]\d{{3}})+|\d{{3,}})\+?(?: [a-z]+)? {_NOUNS}\b", re.IGNORECASE)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any, Self
 
-from cacheunit_build.domain.document import Document
+from cacheunit_build.domain.document import Document, decode, normalize_newlines
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cacheunit_build.domain.document import Keys
+
 
 class SpelledFloat(float):
     """A float that prints as it was typed."""
@@ -31,30 +31,6 @@ class SpelledFloat(float):
         return self.spelling
 
     __repr__ = __str__
-
-
-def decode(data: bytes, path: str) -> str:
-    """UTF-8 bytes as text: a leading byte-order mark dropped, line ends made LF.
-
-    Raises:
-        CacheunitError: the bytes are not UTF-8; names the line.
-    """
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise fail(
-            f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}",
-            path=path,
-            line=line,
-            hint="save the file as UTF-8",
-        ) from None
-    return normal_lines(text.removeprefix("\ufeff"))
-
-
-def normal_lines(text: str) -> str:
-    """`text` with CRLF and CR made LF."""
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def read_json(data: bytes, path: str, *, lines: bool = True) -> Document:
@@ -152,52 +128,9 @@ def _json_lines(text: str, bare: str | None = None) -> Iterator[tuple[Keys, int]
 def _map_text(value: Any) -> Any:  # noqa: ANN401
     """`value` with every text in it brought to LF line ends."""
     if isinstance(value, str):
-        return normal_lines(value)
+        return normalize_newlines(value)
     if isinstance(value, list):
         return [_map_text(item) for item in value]
     if isinstance(value, dict):
         return {key: _map_text(item) for key, item in value.items()}
     return value
-
-
-_TOML_PLACE = re.compile(r"\(at (?:line (\d+), column \d+|end of document)\)")
-_TOML_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
-_TOML_NAMES = rf"{_TOML_NAME}(?:\s*\.\s*{_TOML_NAME})*"
-_TOML_LINE = re.compile(rf"^[ \t]*(?:(\[\[?)\s*({_TOML_NAMES})\s*\]|({_TOML_NAMES})\s*=)", re.MULTILINE)
-
-
-def read_toml(data: bytes, path: str) -> Document:
-    """One TOML file.
-
-    Raises:
-        CacheunitError: not TOML; names the line.
-    """
-    text = decode(data, path)
-    try:
-        value = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        place = _TOML_PLACE.search(str(error))
-        line = None if place is None else int(place[1]) if place[1] else text.count("\n") + 1
-        message = _TOML_PLACE.sub("", str(error)).strip()
-        raise fail(f"not valid TOML: {message}", path=path, line=line) from None
-    return Document(path=path, value=value, lines=_toml_lines(text))
-
-
-def _toml_lines(text: str) -> dict[Keys, int]:
-    """The line of each table and key. tomllib keeps none, so headers and keys are looked for at line starts."""
-    lines: dict[Keys, int] = {(): 1}
-    items: dict[Keys, int] = {}
-    table: Keys = ()
-    for match in _TOML_LINE.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        names = tuple(name.strip("\"'") for name in re.findall(_TOML_NAME, match[2] or match[3]))
-        if match[1] is None:
-            lines.setdefault((*table, *names), line)
-            continue
-        table = names
-        if match[1] == "[[":
-            items[names] = items.get(names, -1) + 1
-            table = (*names, items[names])
-        lines.setdefault(names, line)
-        lines.setdefault(table, line)
-    return lines

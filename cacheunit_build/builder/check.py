@@ -1,0 +1,96 @@
+"""Checks a project: compiles it in memory, and compares the result with the lock and the build folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cacheunit_build.builder.changed_inputs import ChangedInputs
+from cacheunit_build.builder.results import CheckResult
+from cacheunit_build.builder.up_to_date import reusable_records
+from cacheunit_build.compiler.project import compile_project
+from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.lock import Lock
+from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.lockfile.drift import drift_between, drift_on_disk
+from cacheunit_build.lockfile.format import read_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.domain.lock import Drift
+    from cacheunit_build.domain.protocols import Adapters, ProgressCallback
+
+
+def check(
+    adapters: Adapters,
+    selection: Selection | None = None,
+    *,
+    progress: ProgressCallback | None = None,
+    jobs: int = 1,
+) -> CheckResult:
+    """Compiles in memory and compares with the lock and the build folder. Nothing is written.
+
+    Args:
+        adapters: the project.
+        selection: which artifacts.
+        progress: called with the number of compiled manifests and the number of all.
+        jobs: the number of threads; the result does not depend on it.
+    """
+    selection = selection or Selection()
+    files = adapters.files
+    try:
+        lock = read_lock(files)
+        reuse = reusable_records(files, adapters.records, files.fingerprint, with_build_files=False)
+        compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
+        notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
+        if not files.exists(compiled.settings.build):
+            notes.append(f"there is no {compiled.settings.build}/: compared with the lock alone")
+        if compiled.faults:
+            return CheckResult(faults=compiled.faults, notes=tuple(notes))
+        drift = tuple(all_drift(adapters, compiled, lock, selection))
+        return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes))
+    except CacheunitError as error:
+        return CheckResult(faults=error.faults)
+
+
+def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock, selection: Selection) -> Iterator[Drift]:
+    """Yields every difference between sources and lock, then between lock and build folder.
+
+    A difference between sources and lock names the inputs that explain it.
+    """
+    changed = ChangedInputs(adapters, compiled, lock)
+    kept = {key: entry for key, entry in lock.entries.items() if selection and not selection.includes_key(key)}
+    now = Lock(
+        targets={**lock.targets, **compiled.identities},
+        entries={**kept, **{record.key: record.entry for record in compiled.records}},
+    )
+    for drift in drift_between(lock, now):
+        inputs = changed.of((drift.prefix, drift.target))
+        yield replace(drift, because=tuple(change.path for change in inputs))
+    if adapters.files.exists(compiled.settings.build):
+        yield from _build_folder_drift(adapters, compiled, lock, selection)
+
+
+def _build_folder_drift(
+    adapters: Adapters, compiled: CompiledProject, lock: Lock, selection: Selection
+) -> Iterator[Drift]:
+    """Yields the selected differences between lock and build folder, one for each artifact and kind."""
+    files, folder = adapters.files, compiled.settings.build
+    unlocked = {record.key for record in compiled.records} - lock.entries.keys()
+    unlocked_files = {path for key in unlocked for path in artifact_paths(*key, folder)}
+    listed = [path for path in files.walk(folder) if path not in unlocked_files]
+    reported: set[tuple[str, str, str]] = set()
+    for drift in drift_on_disk(lock, folder, files.fingerprint, listed):
+        if drift.kind == "orphan":
+            if not selection:
+                yield drift
+            continue
+        subject = (drift.prefix, drift.target, drift.kind)
+        selected = not selection or selection.includes_key((drift.prefix, drift.target))
+        if selected and subject not in reported:
+            reported.add(subject)
+            yield drift

@@ -1,0 +1,87 @@
+"""The command `build`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
+from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
+from cacheunit_build.cli.output import print_blocks, print_faults, print_json
+from cacheunit_build.cli.review_output import print_review
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.protocols import Selection
+
+if TYPE_CHECKING:
+    from cacheunit_build.builder.results import BuildResult
+    from cacheunit_build.cli.context import OpenProject
+
+
+@click.command()
+@names_argument
+@target_option
+@click.option("--locked", is_flag=True, help="Write only artifacts that match the lock, and never the lock.")
+@jobs_option
+@format_options("text", "json", "markdown", "github")
+@with_context
+def build(context: Context, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
+    """Compile what changed, write artifacts, then the lock."""
+    selection = Selection(names=names, target=target)
+    project = context.project()
+    result = None if selection or locked else _unchanged(project)
+    if result is None:
+        from cacheunit_build.builder.build import build as build_project
+
+        with ProgressBar(context) as progress:
+            result = build_project(project.adapters, selection, locked=locked, progress=progress, jobs=jobs)
+    return report_build(context, result, form)
+
+
+def _unchanged(project: OpenProject) -> BuildResult | None:
+    """Returns the result of a build that has nothing to do, and records what was read to find that out."""
+    from cacheunit_build.builder.up_to_date import unchanged_build
+
+    project.records.start()
+    try:
+        result = unchanged_build(project.files, project.records)
+    except CacheunitError:  # the build reports it
+        return None
+    if result is not None and (project.files.reread or not project.records.has_stamp):
+        project.records.confirm(project.files.observed())
+    return result
+
+
+def report_build(context: Context, result: BuildResult, form: str) -> int:
+    """Prints the result of a build; returns the exit code."""
+    if form == "json":
+        from cacheunit_build.reports.build import build_json
+
+        print_json(build_json(result))
+    elif form in ("markdown", "github"):
+        from cacheunit_build.reports.build import build_markdown
+
+        print_review(context, form, build_markdown(result), result)
+    else:
+        _print_build(context, result)
+    return WRONG_INPUT if result.faults else DIFFERENT if result.drift else OK
+
+
+def _print_build(context: Context, result: BuildResult) -> None:
+    from cacheunit_build.reports.build import build_blocks
+    from cacheunit_build.reports.check import drift_table
+    from cacheunit_build.reports.formatting import plural
+
+    for note in result.notes:
+        context.remark(f"note: {note}")
+    for orphan in result.orphans:
+        context.remark(f"warning: {orphan.path} is not in the lock; it was not touched")
+    if result.faults:
+        print_faults(result.faults)
+        context.remark(f"\n{plural(len(result.faults), 'error')}; nothing was written")
+    elif result.drift:
+        print_blocks([drift_table(result.drift)])
+        context.remark("\nrefused: the sources do not match the lock; nothing was written")
+        context.remark('\nhint: "cacheunit build" updates the lock')
+    else:
+        print_blocks(build_blocks(result, reasons=context.verbose))

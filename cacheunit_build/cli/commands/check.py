@@ -1,0 +1,75 @@
+"""The command `check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
+from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
+from cacheunit_build.cli.output import print_blocks, print_faults, print_json
+from cacheunit_build.cli.review_output import print_review
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.protocols import Selection
+
+if TYPE_CHECKING:
+    from cacheunit_build.builder.results import CheckResult
+    from cacheunit_build.cli.context import OpenProject
+
+
+@click.command()
+@names_argument
+@target_option
+@jobs_option
+@format_options("text", "json", "markdown", "github")
+@with_context
+def check(context: Context, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:
+    """Compile in memory and compare with the lock and build/. Nothing is written."""
+    selection = Selection(names=names, target=target)
+    project = context.project()
+    result = None if selection else _unchanged(project)
+    if result is None:
+        from cacheunit_build.builder.check import check as check_project
+
+        with ProgressBar(context) as progress:
+            result = check_project(project.reopened().adapters, selection, progress=progress, jobs=jobs)
+    return report_check(context, result, form)
+
+
+def _unchanged(project: OpenProject) -> CheckResult | None:
+    """Returns the result of a check in which everything is as the last build recorded it."""
+    from cacheunit_build.builder.up_to_date import unchanged_check
+
+    try:
+        return unchanged_check(project.files, project.records)
+    except CacheunitError:  # the check reports it
+        return None
+
+
+def report_check(context: Context, result: CheckResult, form: str) -> int:
+    """Prints the result of a check; returns the exit code."""
+    if form == "json":
+        from cacheunit_build.reports.check import check_json
+
+        print_json(check_json(result))
+    elif form in ("markdown", "github"):
+        from cacheunit_build.reports.check import check_markdown
+
+        print_review(context, form, check_markdown(result), result)
+    else:
+        _print_check(context, result)
+    return WRONG_INPUT if result.faults else OK if result.ok else DIFFERENT
+
+
+def _print_check(context: Context, result: CheckResult) -> None:
+    from cacheunit_build.reports.check import check_blocks
+
+    for note in result.notes:
+        context.remark(f"note: {note}")
+    if result.faults:
+        print_faults(result.faults)
+        return
+    print_blocks(check_blocks(result))
+    if result.drift:
+        context.remark('\nhint: "cacheunit build" updates artifacts and lock from the sources')

@@ -1,0 +1,48 @@
+"""The command `explain`."""
+
+from __future__ import annotations
+
+import click
+
+from cacheunit_build.cli.context import OK, Context, with_context
+from cacheunit_build.cli.options import format_option, target_option
+from cacheunit_build.cli.output import print_blocks, print_json, print_text
+from cacheunit_build.domain.protocols import Selection
+
+
+@click.command()
+@click.argument("name", required=False)
+@target_option
+@click.option(
+    "--family", is_flag=True, help="Show which leading units artifacts share, and what would make them share more."
+)
+@format_option
+@with_context
+def explain(context: Context, name: str | None, target: str | None, form: str, *, family: bool) -> int:
+    """Explain an artifact: its inputs, its plan with the reason, and what changed since the lock."""
+    from cacheunit_build.builder.explain import explain as explain_artifacts
+    from cacheunit_build.reports.explain import explain_blocks, explain_json
+
+    selection = Selection(names=(name,) if name else (), target=target)
+    if family:
+        return _explain_sharing(context, selection, form)
+    if name is None:
+        raise click.UsageError("Missing argument 'NAME': the prefix to explain, or use --family for all")
+    explanations = explain_artifacts(context.adapters(), selection)
+    if form == "json":
+        print_json(explain_json(explanations))
+    else:
+        print_blocks(explain_blocks(explanations))
+    return OK
+
+
+def _explain_sharing(context: Context, selection: Selection, form: str) -> int:
+    from cacheunit_build.diff.sharing import sharing
+    from cacheunit_build.reports.sharing import sharing_json, sharing_text
+
+    targets = sharing(context.adapters(), selection)
+    if form == "json":
+        print_json(sharing_json(targets))
+    else:
+        print_text(sharing_text(targets))
+    return OK

@@ -1,0 +1,58 @@
+"""The command `show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.cli.context import OK, Context, with_context
+from cacheunit_build.cli.options import target_option
+from cacheunit_build.cli.output import print_bytes, print_text
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.protocols import Selection
+
+if TYPE_CHECKING:
+    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.domain.artifact import Artifact
+
+
+@click.command()
+@click.argument("name")
+@target_option
+@click.option("--tokens", is_flag=True, help="Show the tokens, with marks at cache units and padding.")
+@click.option("--request", is_flag=True, help="Show the request fragment.")
+@click.option("--sources", is_flag=True, help="Show the system text beside the source lines that it comes from.")
+@with_context
+def show(context: Context, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
+    """Print the exact bytes of an artifact, as the sources give them now."""
+    from cacheunit_build.compiler.project import compile_or_fail, source_maps
+    from cacheunit_build.reports.show import sources_text, tokens_text
+
+    if tokens + request + sources > 1:
+        raise click.UsageError("--tokens, --request and --sources exclude one another")
+    adapters = context.adapters()
+    compiled = compile_or_fail(adapters, Selection(names=(name,), target=target))
+    artifact = _only_artifact(compiled, name)
+    if sources:
+        maps = source_maps(adapters.files, compiled.settings, artifact.variant)
+        print_text(sources_text(maps.system, artifact.padding_text))
+    elif tokens:
+        pieces = compiled.targets[artifact.target].tokenizer.pieces(artifact.framed_prefix)
+        print_text(tokens_text(artifact, pieces))
+    else:
+        print_bytes(artifact.request if request else artifact.text)
+    return OK
+
+
+def _only_artifact(compiled: CompiledProject, name: str) -> Artifact:
+    """Returns the one artifact that is selected.
+
+    Raises:
+        CacheunitError: there are several.
+    """
+    artifacts = compiled.artifacts
+    if len(artifacts) > 1:
+        choices = ", ".join(f"{artifact.prefix} for {artifact.target}" for artifact in artifacts)
+        raise fail(f'"{name}" has {len(artifacts)} artifacts', hint=f"name one of {choices}")
+    return artifacts[0]

@@ -1,0 +1,30 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def format_options(*forms: str) -> Callable[[Any], Any]:
+    """Returns the option for the report format; the first of `forms` is the default."""
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Report format."
+    )
+
+
+names_argument = click.argument("names", metavar="[NAME]...", nargs=-1)
+format_option = format_options("text", "json")
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    help="Number of threads that compile. Default: number of CPU cores.",
+)
+target_option = click.option("--target", metavar="T", help="Only this target, by its name or the name of a model.")

@@ -1,0 +1,93 @@
+"""What `count` and `pad` share: their options, the text, and what counts its tokens."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cacheunit_build.cli.context import Context, read_file, with_context
+from cacheunit_build.cli.options import format_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cacheunit_build.compiler.count import TextFrame
+    from cacheunit_build.domain.protocols import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextCounter:
+    """What a text is counted with.
+
+    Attributes:
+        tokenizer: the vocabulary.
+        frame: the frame of a target; None for the bare text.
+        unit: tokens in one cache unit; 0 where it is unknown.
+    """
+
+    tokenizer: Tokenizer
+    frame: TextFrame | None
+    unit: int
+
+
+def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the argument and the options of a command on one text; the first one is the first in its help."""
+    options = (
+        click.argument("file", default="-"),
+        click.option(
+            "--target", metavar="T", help="Count in this target's frame. Default: the project's first target."
+        ),
+        click.option("--tokenizer", metavar="X", help="Count the bare text: a tiktoken encoding, or a tokenizer.json."),
+        click.option("--unit", type=click.IntRange(min=1), help="Tokens in a cache unit. Default: the target's."),
+        format_option,
+        with_context,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_text(context: Context, file: str) -> str:
+    """Returns the text of a file, or of standard input for `-`."""
+    from cacheunit_build.domain.document import decode
+
+    if file == "-":
+        return decode(sys.stdin.buffer.read(), "standard input")
+    return decode(read_file(context.folder / file), file)
+
+
+def text_counter(context: Context, target: str | None, tokenizer: str | None, unit: int | None) -> TextCounter:
+    """Returns what the options name; without any, the first target of the project.
+
+    Raises:
+        CacheunitError: the target or the vocabulary is unknown.
+    """
+    from cacheunit_build.compiler.count import text_frame
+    from cacheunit_build.compiler.loaded_target import load_target
+    from cacheunit_build.compiler.project import read_project
+    from cacheunit_build.targets.loader import named_target
+
+    if target is not None and tokenizer is not None:
+        raise click.UsageError("--target and --tokenizer exclude each other")
+    if tokenizer is not None:
+        return TextCounter(tokenizer=_bare_tokenizer(context, tokenizer), frame=None, unit=unit or 0)
+    adapters = context.adapters()
+    settings, targets = read_project(adapters.files)
+    loaded = load_target(named_target(target or settings.targets[0], targets), adapters)
+    unit = unit or loaded.target.cache.unit or 0
+    return TextCounter(tokenizer=loaded.tokenizer, frame=text_frame(loaded), unit=unit)
+
+
+def _bare_tokenizer(context: Context, name: str) -> Tokenizer:
+    """Returns the vocabulary of a tokenizer.json anywhere on this machine, or of a tiktoken encoding."""
+    from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
+    from cacheunit_build.domain.target import TokenizerSpec
+
+    if not name.endswith(".json"):
+        return LocalTokenizerLoader(lambda _: None).load(TokenizerSpec(encoding=name))
+    file = context.folder / name
+    loader = LocalTokenizerLoader(lambda _: file.read_bytes() if file.is_file() else None)
+    return loader.load(TokenizerSpec(path=file.name))

@@ -1,0 +1,116 @@
+"""Loads a target: its vocabulary, and its frame as a function from a conversation to the text that the model reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
+from cacheunit_build.domain.lock import TargetIdentity
+from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.domain.prompt import Conversation, Lookup
+from cacheunit_build.request_formats.formats import FORMATS
+from cacheunit_build.templating.chat_template import chat_template
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
+    from cacheunit_build.domain.target import Frame, Target
+    from cacheunit_build.request_formats.base import RequestFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTarget:
+    """A target with its vocabulary and its frame.
+
+    Attributes:
+        target: the target.
+        tokenizer: its vocabulary.
+        frame: returns the text that the model reads of a conversation.
+        frame_lookups: the files of the project that the frame was loaded from.
+        vocabulary_lookups: the files of the project that the vocabulary was loaded from.
+    """
+
+    target: Target
+    tokenizer: Tokenizer
+    frame: Callable[[Conversation], str]
+    frame_lookups: tuple[Lookup, ...]
+    vocabulary_lookups: tuple[Lookup, ...]
+
+    @property
+    def request_format(self) -> RequestFormat:
+        """The format of its requests."""
+        return FORMATS[self.target.request]
+
+    @property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """The files of the project that it was loaded from."""
+        return (*self.frame_lookups, *self.vocabulary_lookups)
+
+    @property
+    def traceable(self) -> bool:
+        """Whether these files are all that decides its output; a Python encoder may read others."""
+        return self.target.frame.encoder is None
+
+    @property
+    def identity(self) -> TargetIdentity:
+        """The fingerprints of its vocabulary, and of request format, frame and cache rule."""
+        rules = asdict(self.target.cache)
+        del rules["evidence"], rules["warm_up_requests"]  # neither decides a byte
+        frame = {**asdict(self.target.frame), "files": [lookup.found for lookup in self.frame_lookups]}
+        profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
+        return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
+
+
+def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
+    """Loads the vocabulary and the frame of a target.
+
+    Raises:
+        CacheunitError: one of them is missing or broken, or the target has no vocabulary at all.
+    """
+    if target.tokenizer is None:
+        hint = (
+            f'extend it in your settings: [tool.cacheunit.target.NAME] with extends = "{target.name}" and a tokenizer'
+        )
+        raise fail(f'target "{target.name}" has no tokenizer of its own', hint=hint)
+    try:
+        tokenizer = adapters.tokenizers.load(target.tokenizer)
+        frame, lookups = _load_frame(target, adapters)
+    except CacheunitError as error:
+        named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
+        raise CacheunitError(*named) from None
+    path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
+    vocabulary = () if path is None else (Lookup(path=path, found=tokenizer.identity),)
+    return LoadedTarget(
+        target=target, tokenizer=tokenizer, frame=frame, frame_lookups=lookups, vocabulary_lookups=vocabulary
+    )
+
+
+def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
+    """Returns the frame of a target, and the files of the project that it was loaded from."""
+    frame = target.frame
+    if frame.plain:
+        estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
+        return (_concatenated if estimated else _fixed_frame(frame)), ()
+    file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
+    path = normal_path(file if frame.chat_template else f"{file}.py")
+    data = adapters.files.read(path)
+    if data is None:
+        raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
+    lookups = (Lookup(path=path, found=fingerprint(data)),)
+    if frame.chat_template is not None:
+        return chat_template(data, path, frame.arguments), lookups
+    return adapters.encoder(data, path, function, frame.arguments), lookups
+
+
+def _fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
+    """Returns the frame that puts fixed text around the system text; it has no place for tools and examples."""
+    return lambda conversation: f"{frame.before}{conversation.system}{frame.after}{conversation.user}"
+
+
+def _concatenated(conversation: Conversation) -> str:
+    """Returns all parts one after the other, for an estimate: no frame would make it exact."""
+    tools = "".join(compact_json(tool).decode() for tool in conversation.tools)
+    return "\n".join([tools, conversation.system, *(turn.text for turn in conversation.turns)])

@@ -1,0 +1,115 @@
+"""A manifest: what one prefix is made of, as its YAML file says, and the variants of its matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from cacheunit_build.domain.constraints import VALIDATION, Limits
+from cacheunit_build.domain.document import Keys, nearest_line
+from cacheunit_build.domain.errors import Fault
+
+AxisValue = str | int | bool
+Role = Literal["user", "assistant"]
+PaddingMode = Literal["auto", "always", "off"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddingOptions:
+    """The padding options of a manifest."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    mode: PaddingMode = "auto"
+    """When to pad: where it pays, always, or never."""
+    floor: bool = False
+    """Pad a prefix that is below the target's minimum up to the minimum."""
+    reuses: Annotated[int, Limits(ge=1)] | None = None
+    """How often one cache entry is reused; for `floor`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleSource:
+    """One message of a worked example: its text, or the template that renders to it."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    role: Role
+    """Who says it."""
+    template: str | None = None
+    """A template that renders to the text."""
+    text: str | None = None
+    """The text itself, taken literally."""
+
+    def __post_init__(self) -> None:
+        if (self.template is None) == (self.text is None):
+            raise ValueError('needs either "template" or "text"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestKeys:
+    """A cacheunit manifest: one static prefix."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    description: str = ""
+    """A description for people."""
+    targets: Annotated[tuple[str, ...], Limits(min_length=1)] | None = None
+    """The targets to compile for. Default: the project's targets."""
+    system: Annotated[tuple[str, ...], Limits(min_length=1)] = ()
+    """A template, or a list of templates that are joined by one blank line."""
+    tools: tuple[str, ...] = ()
+    """Files with one tool or a list of tools each, JSON or YAML, in order."""
+    examples: tuple[ExampleSource, ...] = ()
+    """Messages of worked examples, which follow the system text."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Values for the templates, by variable name."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Files for the templates, by variable name: YAML, JSON or any text."""
+    matrix: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values of each axis; there is one variant for each combination, and each axis is a variable."""
+    padding: PaddingOptions = PaddingOptions()
+    """Whether padding ends the prefix on a cache-unit boundary."""
+    special_tokens: Literal["refuse", "allow"] = "refuse"
+    """Whether the text may contain control tokens of the target."""
+    budget: Annotated[int, Limits(ge=1)] | None = None
+    """The most static tokens that the prefix may have, for each target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(ManifestKeys):
+    """The manifest of one prefix.
+
+    Attributes:
+        name: the name of the prefix.
+        path: the manifest file, relative to the project root.
+        lines: the line of each key in that file.
+    """
+
+    name: str
+    path: str
+    lines: Mapping[Keys, int]
+
+    def line(self, *keys: str | int) -> int | None:
+        """Returns the line of the value under these keys, or of the nearest one around it."""
+        return nearest_line(self.lines, keys)
+
+    def fault(self, message: str, *keys: str | int, hint: str | None = None) -> Fault:
+        """Returns a fault at the value under these keys."""
+        return Fault(message=message, path=self.path, line=self.line(*keys), hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One combination of a manifest's matrix; the manifest itself where it has no matrix.
+
+    Attributes:
+        name: `support/agent@locale=de,plan=pro`, or the name of the prefix where there is no matrix.
+        manifest: the manifest.
+        axes: the value of each axis.
+    """
+
+    name: str
+    manifest: Manifest
+    axes: Mapping[str, AxisValue]

@@ -1,0 +1,81 @@
+"""The settings of a project: which file has them, and their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from cacheunit_build.domain.constraints import VALIDATION, Limits
+from cacheunit_build.domain.document import Document
+from cacheunit_build.domain.errors import Fault, fail
+from cacheunit_build.domain.toml import read_toml
+
+DEFAULT_TARGET = "deepseek-v4"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsKeys:
+    """The settings of a cacheunit project."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    prefixes: str = "prefixes"
+    """The folder of manifests."""
+    templates: str = "templates"
+    """The folder of templates."""
+    build: str = "build"
+    """The folder of artifacts."""
+    targets: Annotated[tuple[str, ...], Limits(min_length=1)] = (DEFAULT_TARGET,)
+    """The targets of manifests that name none."""
+    target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The project's own targets, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(SettingsKeys):
+    """The settings of one project.
+
+    Attributes:
+        document: the table of settings, with the lines of its file; its path is empty where there are no settings.
+        table_keys: the keys under which the table is in its file: `tool`, `cacheunit` in pyproject.toml.
+    """
+
+    document: Document
+    table_keys: tuple[str, ...]
+
+    @property
+    def path(self) -> str | None:
+        """The file that holds the settings; None where there are none."""
+        return self.document.path or None
+
+    def fault(self, message: str, *keys: str, hint: str | None = None) -> Fault:
+        """Returns a fault at the setting under these keys."""
+        return Fault(message=message, path=self.path, line=self.document.line((*self.table_keys, *keys)), hint=hint)
+
+
+def find_settings(pyproject: bytes | None, own: bytes | None) -> tuple[Document, tuple[str, ...]]:
+    """Returns the table of settings, not yet validated, and the keys under which it is in its file.
+
+    Args:
+        pyproject: the bytes of pyproject.toml, None where there is no such file.
+        own: the bytes of cacheunit.toml, None where there is no such file.
+
+    Raises:
+        CacheunitError: a file is not TOML, or both have settings.
+    """
+    whole = Document(path="", value={}) if pyproject is None else read_toml(pyproject, "pyproject.toml")
+    table_keys = ("tool", "cacheunit")
+    tools = whole.value.get("tool", {})
+    table = tools.get("cacheunit") if isinstance(tools, dict) else None
+    if own is None:
+        path = "" if table is None else whole.path
+        return Document(path=path, value={} if table is None else table, lines=whole.lines), table_keys
+    if table is not None:
+        raise fail(
+            "settings are in both pyproject.toml and cacheunit.toml",
+            path="pyproject.toml",
+            line=whole.line(table_keys),
+            hint="keep one of them",
+        )
+    return read_toml(own, "cacheunit.toml"), ()

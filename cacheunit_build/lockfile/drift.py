@@ -1,0 +1,71 @@
+"""Finds drift: the differences between two locks, and between a lock and the files of the build folder.
+
+before        after         drift
+-             a for t       added
+a for t       -             removed
+t.tokenizer   another one   tokenizer   for every artifact of t
+t.profile     another one   profile     for every artifact of t
+a.token_ids   others, while text and request are the same: tokenizer
+a             another entry changed
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.lock import Drift
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from cacheunit_build.domain.lock import ArtifactKey, DriftKind, Lock
+
+
+def drift_between(before: Lock, after: Lock) -> Iterator[Drift]:
+    """Yields what a build would change in the lock `before` to make it `after`, by prefix and target."""
+    for key in sorted({*before.entries, *after.entries}):
+        kind = _kind_of_change(before, after, key)
+        if kind is not None:
+            prefix, target = key
+            yield Drift(prefix=prefix, target=target, kind=kind)
+
+
+def _kind_of_change(before: Lock, after: Lock, key: ArtifactKey) -> DriftKind | None:
+    """Returns what changed of an artifact, None where nothing did."""
+    old, new = before.entries.get(key), after.entries.get(key)
+    if old is None or new is None:
+        return "added" if old is None else "removed"
+    was, now = before.targets.get(key[1]), after.targets[key[1]]
+    if was is None or was.tokenizer != now.tokenizer:
+        return "tokenizer"
+    if was.profile != now.profile:
+        return "profile"
+    if (old.text, old.request) == (new.text, new.request) and old.token_ids != new.token_ids:
+        return "tokenizer"
+    return "changed" if old != new else None
+
+
+def drift_on_disk(
+    lock: Lock, folder: str, fingerprint_of: Callable[[str], str | None], files: Collection[str]
+) -> Iterator[Drift]:
+    """Yields what in the build folder differs from the lock: edited and missing files, and orphans.
+
+    Args:
+        lock: the lock.
+        folder: the build folder.
+        fingerprint_of: returns the fingerprint of a file, None where there is no such file.
+        files: every file in the build folder.
+    """
+    listed: set[str] = set()
+    for (prefix, target), entry in sorted(lock.entries.items()):
+        paths = artifact_paths(prefix, target, folder)
+        listed.update(paths)
+        for path, expected in zip(paths, (entry.text, entry.request), strict=True):
+            actual = fingerprint_of(path)
+            if actual is None:
+                yield Drift(prefix=prefix, target=target, kind="missing", path=path)
+            elif actual != expected:
+                yield Drift(prefix=prefix, target=target, kind="edited", path=path)
+    for path in sorted(set(files) - listed):
+        yield Drift(prefix="", target="", kind="orphan", path=path)

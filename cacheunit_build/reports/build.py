@@ -1,0 +1,109 @@
+"""The report of `build`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.reports.check import drift_json, drift_markdown, faults_markdown
+from cacheunit_build.reports.formatting import (
+    Block,
+    Table,
+    faults_json,
+    markdown_table,
+    plural,
+    tokens_cell,
+    unit_cells,
+)
+
+if TYPE_CHECKING:
+    from cacheunit_build.builder.results import BuildResult
+    from cacheunit_build.domain.artifact import ArtifactRecord
+
+_HEADER = ("prefix", "target", "tokens", "units", "not cached", "padding", "state", "plan")
+_RIGHT = (2, 3, 4, 5)
+
+
+def build_blocks(result: BuildResult, *, reasons: bool = False) -> list[Block]:
+    """Returns a row for each artifact, and a summary.
+
+    Args:
+        result: the result of a build that wrote something, or had nothing to do.
+        reasons: whether to show the reason of each plan, and not only its name.
+    """
+    rows = [
+        (
+            *_numbers(record),
+            _status(record, result),
+            record.plan.reason if reasons else record.plan.action,
+        )
+        for record in result.records
+    ]
+    rows += [(prefix, target, "", "", "", "", "removed", "") for prefix, target in result.removed]
+    table: list[Block] = [Table(header=_HEADER, rows=rows, right=_RIGHT)] if rows else []
+    return [*table, _summary(result)]
+
+
+def _numbers(record: ArtifactRecord) -> tuple[str, str, str, str, str, str]:
+    """Returns prefix, target, tokens, units, uncached tokens and padding of an artifact."""
+    tokens = tokens_cell(record.entry.tokens, record.margin)
+    return record.prefix, record.target, tokens, *unit_cells(record), f"{record.entry.padding:,}"
+
+
+def _status(record: ArtifactRecord, result: BuildResult) -> str:
+    """Returns what the build did with an artifact: `built`, `unchanged` or `refused`."""
+    return "built" if record.key in result.written else "refused" if result.lock == "refused" else "unchanged"
+
+
+def _summary(result: BuildResult) -> str:
+    """Returns the number of artifacts, of their tokens, and what was done."""
+    count = len(result.records)
+    exact = sum(record.entry.tokens for record in result.records if not record.margin)
+    estimated = sum(record.entry.tokens for record in result.records if record.margin)
+    tokens = f"{exact:,} static tokens" + (f" and an estimated ~{estimated:,}" if estimated else "")
+    states = [f"{len(result.written):,} built", f"{count - len(result.written):,} unchanged"]
+    states += [f"{len(result.removed):,} removed"] if result.removed else []
+    return f"{plural(count, 'artifact')}, {tokens}: {', '.join(states)}; lock {result.lock}"
+
+
+def build_json(result: BuildResult) -> dict[str, Any]:
+    """Returns the report as JSON values; `drift` is there only if `--locked` refused."""
+    report: dict[str, Any] = {
+        "artifacts": [
+            {"prefix": record.prefix, "target": record.target, "status": _status(record, result)}
+            | artifact_json(record)
+            for record in result.records
+        ],
+        "removed": [{"prefix": prefix, "target": target} for prefix, target in result.removed],
+        "orphans": [drift.path for drift in result.orphans],
+        "errors": faults_json(result.faults),
+        "lock": result.lock,
+    }
+    return report | ({"drift": [drift_json(drift) for drift in result.drift]} if result.drift else {})
+
+
+def artifact_json(record: ArtifactRecord) -> dict[str, Any]:
+    """Returns the numbers and the plan of an artifact as JSON values."""
+    entry = record.entry
+    return {
+        "tokens": entry.tokens,
+        "counted": entry.counted,
+        "unit": entry.unit,
+        "padding": entry.padding,
+        "plan": record.plan.action,
+        "reason": record.plan.reason,
+    }
+
+
+def build_markdown(result: BuildResult) -> str:
+    """Returns a table of the artifacts that were built or removed, or why none was; empty where nothing changed."""
+    if result.faults or result.drift:
+        return "\n\n".join(part for part in (faults_markdown(result.faults), drift_markdown(result.drift)) if part)
+    rows = [
+        (f"`{prefix}`", f"`{target}`", *numbers, _status(record, result), record.plan.reason)
+        for record in result.records
+        if record.key in result.written
+        for prefix, target, *numbers in [_numbers(record)]
+    ]
+    rows += [(f"`{prefix}`", f"`{target}`", "", "", "", "", "removed", "") for prefix, target in result.removed]
+    header = (*_HEADER[:-1], "why")
+    return markdown_table([header, *rows], right=_RIGHT) if rows else ""

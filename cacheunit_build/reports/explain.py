@@ -1,0 +1,140 @@
+"""The report of `explain`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.reports.build import artifact_json
+from cacheunit_build.reports.formatting import Block, Table, columns, tokens_cell, unit_text, with_former_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cacheunit_build.builder.explain import Explanation
+    from cacheunit_build.builder.results import InputChange
+    from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.prompt import Lookup
+
+_LOCKED = {
+    "same": "matches the lock",
+    "different": "does not match the lock",
+    "absent": "not in the lock",
+    "unknown": "the lock cannot be read",
+}
+
+
+def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
+    """Returns a row for each artifact where there are several, then each of them in detail."""
+    header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
+    rows = [
+        (
+            item.artifact.prefix,
+            item.artifact.target,
+            tokens_cell(item.artifact.entry.tokens, item.artifact.margin),
+            item.artifact.entry.counted,
+            f"{item.artifact.entry.unit:,}" if item.artifact.entry.unit else "-",
+            f"{item.artifact.entry.padding:,}",
+            f"{item.artifact.record.plan.action}: {item.artifact.record.plan.reason}",
+        )
+        for item in explanations
+    ]
+    table: list[Block] = [Table(header=header, rows=rows, right=(2, 4, 5))] if len(explanations) > 1 else []
+    return [*table, *(_details(item) for item in explanations)]
+
+
+def _details(explanation: Explanation) -> str:
+    """Returns numbers, plan, fingerprints, inputs and changes of one artifact."""
+    artifact, entry = explanation.artifact, explanation.artifact.entry
+    facts = [
+        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {entry.counted} ({explanation.engine})"),
+        ("  unstable", _unstable(artifact)),
+        ("  literal", _literal(artifact)),
+        ("  units", _units(artifact)),
+        ("  padding", f"{entry.padding:,} tokens"),
+        ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
+        ("  text", entry.text),
+        ("  request", entry.request),
+        ("  token ids", entry.token_ids or "those of another vocabulary, not locked"),
+        ("  lock", _LOCKED[explanation.locked]),
+    ]
+    segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]
+    return "\n".join(
+        [
+            f"{artifact.prefix} for {artifact.target}",
+            columns([fact for fact in facts if fact[1]]),
+            "  segments",
+            columns(segments),
+            "  inputs",
+            columns(_input_rows(artifact.record.lookups)),
+            *(_change(change) for change in explanation.changed),
+        ]
+    )
+
+
+def _unstable(artifact: Artifact) -> str:
+    return f"{artifact.unstable:,} more at the end, which change with what follows" if artifact.unstable else ""
+
+
+def _literal(artifact: Artifact) -> str:
+    return "" if artifact.literal is None else f"{artifact.literal:,} with control tokens read as characters"
+
+
+def _units(artifact: Artifact) -> str:
+    if not artifact.entry.unit:
+        return "unit unknown"
+    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact.entry)
+    return f"{units} (unit of {artifact.entry.unit:,})"
+
+
+def _change(change: InputChange) -> str:
+    old, new = change.old or "absent", change.new or "absent"
+    return f"  changed since the lock: {change.path}\n    was {old}\n    is  {new}"
+
+
+def _input_rows(lookups: Sequence[Lookup]) -> list[tuple[str, str]]:
+    """Returns each file, indented below the file that names it, with its fingerprint."""
+    depth = {lookup.path: 0 for lookup in lookups}
+    rows = []
+    for lookup in _depth_first(lookups):
+        depth[lookup.path] = depth.get(lookup.asked_by or "", -1) + 1
+        rows.append((f"    {'  ' * depth[lookup.path]}{lookup.path}", lookup.found or "absent"))
+    return rows
+
+
+def _depth_first(lookups: Sequence[Lookup], asked_by: str | None = None) -> list[Lookup]:
+    """Returns the files with each one in front of those that it names."""
+    ordered = []
+    for lookup in lookups:
+        if lookup.asked_by == asked_by:
+            ordered += [lookup, *_depth_first(lookups, lookup.path)]
+    return ordered
+
+
+def explain_json(explanations: Sequence[Explanation]) -> dict[str, Any]:
+    """Returns the report as JSON values."""
+    return {"artifacts": [_explanation_json(item) for item in explanations]}
+
+
+def _explanation_json(explanation: Explanation) -> dict[str, Any]:
+    artifact, entry = explanation.artifact, explanation.artifact.entry
+    report: dict[str, Any] = {
+        "prefix": artifact.prefix,
+        "target": artifact.target,
+        "tokenizer": explanation.engine,
+        **artifact_json(artifact.record),
+        "margin": artifact.margin,
+        "unstable": artifact.unstable,
+        "literal": artifact.literal,
+        "segments": dict(artifact.segments),
+        "text": entry.text,
+        "request": entry.request,
+        "token_ids": entry.token_ids,
+        "inputs": [
+            {"path": lookup.path, "fingerprint": lookup.found, "asked_by": lookup.asked_by}
+            for lookup in artifact.record.lookups
+        ],
+        "locked": explanation.locked,
+        "changed": [asdict(change) for change in explanation.changed],
+    }
+    return with_former_keys(report, {"soft": "unstable"})

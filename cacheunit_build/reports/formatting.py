@@ -1,0 +1,153 @@
+"""What several reports share: tables, counts, names, and JSON values."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from cacheunit_build.domain.artifact import ArtifactRecord
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.lock import LockEntry
+
+_MOST_NAMES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of cells.
+
+    Attributes:
+        rows: the rows, all of the same length.
+        header: the cells above them; None for a table without a header.
+        right: the indexes of columns that are aligned right.
+    """
+
+    rows: Sequence[Sequence[str]]
+    header: Sequence[str] | None = None
+    right: Collection[int] = ()
+
+    @property
+    def all_rows(self) -> list[Sequence[str]]:
+        """The header, if there is one, and the rows."""
+        return [*([] if self.header is None else [self.header]), *self.rows]
+
+    def __str__(self) -> str:
+        """Returns the table as plain text, whatever its width."""
+        return columns(self.all_rows, self.right)
+
+
+Block = str | Table
+"""A paragraph of a report: lines of text, or a table."""
+
+
+def plain_text(blocks: Iterable[Block]) -> str:
+    """Returns a report as plain text, its blocks separated by blank lines; empty blocks are left out."""
+    return "\n\n".join(text for text in map(str, blocks) if text)
+
+
+def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Returns rows with each column as wide as its widest cell, without trailing spaces.
+
+    Args:
+        rows: rows of the same length.
+        right: the indexes of columns that are aligned right.
+    """
+    if not rows:
+        return ""
+    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = []
+        for column, cell in enumerate(row):
+            space = " " * (widths[column] - _width(cell))
+            cells.append(space + cell if column in right else cell + space)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Returns the columns of a text on a terminal: East Asian wide characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
+
+
+def markdown_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Returns rows as a Markdown table, the first of them as its header.
+
+    Args:
+        rows: rows of the same length.
+        right: the indexes of columns that are aligned right.
+    """
+    rule = ["---:" if column in right else "---" for column in range(len(rows[0]))]
+    head, *body = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
+
+
+def plural(count: int, noun: str, several: str | None = None) -> str:
+    """Returns a count with its noun: `1 artifact`, `2 artifacts`."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def tokens_cell(tokens: int, margin: float) -> str:
+    """Returns a number of tokens; an estimate as `~1,093 ±35 %`."""
+    return f"~{tokens:,} ±{margin * 100:.0f} %" if margin else f"{tokens:,}"
+
+
+def unit_cells(record: ArtifactRecord) -> tuple[str, str]:
+    """Returns an artifact's full units, and its tokens after the last of them; dashes for an estimate."""
+    if record.margin or not record.entry.unit:
+        return "-", "-"
+    full, past = divmod(record.entry.tokens, record.entry.unit)
+    return f"{full:,}", f"{past:,}"
+
+
+def units_text(tokens: int, unit: int) -> str:
+    """Returns full units and the rest in words: `13 units`, `1 unit + 107 tokens not cached`."""
+    full, past = divmod(tokens, unit)
+    rest = f" + {plural(past, 'token')} not cached" if past else ""
+    return f"{plural(full, 'unit')}{rest}"
+
+
+def unit_text(entry: LockEntry) -> str:
+    """Returns the units of a lock entry in words; `unit unknown` where there is none."""
+    return units_text(entry.tokens, entry.unit) if entry.unit else "unit unknown"
+
+
+def names_together(prefixes: Iterable[str]) -> str:
+    """Returns the prefixes, each once, several variants of one as their number, and at most eight of them."""
+    variants: dict[str, dict[str, None]] = {}
+    for prefix in prefixes:
+        variants.setdefault(prefix.partition("@")[0], {})[prefix] = None
+    names = [next(iter(own)) if len(own) == 1 else f"{name} ({len(own)} variants)" for name, own in variants.items()]
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def escape_unprintable(text: str) -> str:
+    """Returns a text on one line, with every character that is not printable as its escape."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+
+
+def faults_json(faults: Iterable[Fault]) -> list[dict[str, Any]]:
+    """Returns faults as JSON values: message, path, line and hint."""
+    return [asdict(fault) for fault in faults]
+
+
+def with_former_keys(report: dict[str, Any], former: Mapping[str, str]) -> dict[str, Any]:
+    """Returns a report that has its renamed keys under their former names too, for programs that still read those.
+
+    Args:
+        report: the report, with its present keys.
+        former: former name -> present name.
+    """
+    return report | {old: report[new] for old, new in former.items()}

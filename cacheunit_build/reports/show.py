@@ -1,0 +1,92 @@
+"""The reports of `show`: the tokens of a text with unit marks, and the source lines beside each line of a text."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from cacheunit_build.reports.formatting import escape_unprintable, unit_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.source_map import SourceMap
+
+_WIDEST = 60
+_ESCAPES = {"\n": "\\n", "|": "\\|", "\\": "\\\\", "\u3000": "\u3000"}
+
+
+def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
+    """Returns the tokens of the framed prefix, with a mark after each unit and around the padding.
+
+    Args:
+        artifact: the artifact.
+        pieces: the bytes of each token of its framed prefix.
+    """
+    marks = _marks(artifact, pieces)
+    lines: list[str] = [""]
+    for index, piece in enumerate(pieces):
+        if index in marks:
+            lines += [*marks[index], ""]
+        lines[-1] += f"|{_token_text(piece)}"
+    entry = artifact.entry
+    unit = f" (unit of {entry.unit:,})" if entry.unit else ""
+    lines.append(f"=== {entry.tokens:,} static tokens, {unit_text(entry)}{unit}")
+    return "\n".join(line for line in lines if line)
+
+
+def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
+    """Returns the lines in front of the token of each index."""
+    entry = artifact.entry
+    marks: dict[int, list[str]] = {}
+    starts = list(accumulate(map(len, pieces), initial=0))
+    padding = artifact.padding_text.encode()
+    start = artifact.framed_prefix.encode().rfind(padding) if padding else -1
+    if start >= 0:
+        first, after = bisect_right(starts, start) - 1, bisect_left(starts, start + len(padding))
+        marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
+        marks.setdefault(after, []).append("--- end of padding")
+    for boundary in range(entry.unit, len(pieces), entry.unit) if entry.unit else ():
+        marks.setdefault(boundary, []).append(f"=== unit {boundary // entry.unit:,} ends after {boundary:,} tokens")
+    if artifact.unstable:
+        marks.setdefault(entry.tokens, []).append(f"... {artifact.unstable} tokens that may change with what follows")
+    return marks
+
+
+def _token_text(piece: bytes) -> str:
+    """Returns the bytes of a token as text on one line: line ends and bars escaped, incomplete characters as hex."""
+    try:
+        text = piece.decode()
+    except UnicodeDecodeError:
+        return "".join(f"\\x{byte:02x}" for byte in piece)
+    return "".join(_ESCAPES.get(character) or escape_unprintable(character) for character in text)
+
+
+def sources_text(system: SourceMap, padding: str) -> str:
+    """Returns each line of a system text after the source lines that spell it, and its padding after that word."""
+    padding_lines = padding.strip("\n").split("\n") if padding else ()
+    rows = [*_rows(system), *((["padding"], line) for line in padding_lines)]
+    margins = [", ".join(places) for places, _ in rows]
+    width = min(max(map(len, margins), default=0), _WIDEST)
+    return "\n".join(f"{margin:{width}} | {line}".rstrip() for margin, (_, line) in zip(margins, rows, strict=True))
+
+
+def _rows(system: SourceMap) -> Iterator[tuple[list[str], str]]:
+    """Yields the source lines of each line of a text, and the line."""
+    start = 0
+    for line in system.text.removesuffix("\n").split("\n") if system.text else ():
+        lines = _lines_by_file(system, start, start + max(len(line), 1))
+        yield [f"{path}:{','.join(map(str, numbers))}" for path, numbers in lines.items()], line
+        start += len(line) + 1
+
+
+def _lines_by_file(system: SourceMap, start: int, end: int) -> dict[str, list[int]]:
+    """Returns the lines of each file that spell the characters from `start` to `end`."""
+    lines: dict[str, list[int]] = {}
+    for begin, _, _ in system.spans(start, end):
+        for place in system.at(max(begin, start))[:1]:
+            numbers = lines.setdefault(place.path, [])
+            numbers += [place.line] if place.line not in numbers else []
+    return lines

@@ -1,0 +1,94 @@
+"""The report of `targets`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.reports.formatting import Table, columns, with_former_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cacheunit_build.domain.target import Target
+
+
+def targets_table(targets: Mapping[str, Target]) -> Table:
+    """Returns a row for each target."""
+    header = ("target", "kind", "unit", "minimum", "read", "write", "counted", "request", "description")
+    rows = [
+        (
+            target.name,
+            target.cache.kind,
+            _unit(target),
+            _number(target.cache.minimum),
+            _number(target.cache.read),
+            _number(target.cache.write),
+            _counted(target),
+            target.request,
+            target.description,
+        )
+        for target in targets.values()
+    ]
+    return Table(header=header, rows=rows, right=(2, 3, 4, 5))
+
+
+def target_text(target: Target) -> str:
+    """Returns everything about one target, with the evidence of its numbers."""
+    cache, frame = target.cache, target.frame
+    facts = [
+        ("  description", target.description),
+        ("  models", ", ".join(target.models)),
+        ("  request", target.request),
+        ("  tokenizer", "none: set in the project" if target.tokenizer is None else str(target.tokenizer)),
+        ("  before", repr(frame.before) if frame.before else ""),
+        ("  after", repr(frame.after) if frame.after else ""),
+        ("  chat template", frame.chat_template or ""),
+        ("  encoder", frame.encoder or ""),
+        ("  cache", f"{cache.kind}, unit {_unit(target)}, minimum {_number(cache.minimum)}"),
+        ("  prices", f"read {_number(cache.read)}, write {_number(cache.write)} (an uncached input token is 1)"),
+        ("  money", _money(target)),
+        ("  marker", cache.marker or ""),
+    ]
+    evidence = [f"\n  {item.grade}, checked {item.checked}: {item.claim}\n    {item.source}" for item in cache.evidence]
+    return "\n".join([target.name, columns([fact for fact in facts if fact[1]]), *evidence])
+
+
+def _money(target: Target) -> str:
+    price = target.price
+    return "" if price is None else f"{price.input:,} {price.currency} for a million uncached input tokens"
+
+
+def _unit(target: Target) -> str:
+    return _number(target.cache.unit) if target.cache.kind in ("blocks", "unknown") else "-"
+
+
+def _counted(target: Target) -> str:
+    if target.tokenizer is None:
+        return "-"
+    return f"±{target.tokenizer.margin * 100:.0f} %" if target.tokenizer.margin else "exact"
+
+
+def _number(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:,}"
+
+
+def targets_json(targets: Mapping[str, Target]) -> dict[str, Any]:
+    """Returns the report as JSON values."""
+    return {"targets": [_target_json(target) for target in targets.values()]}
+
+
+def _target_json(target: Target) -> dict[str, Any]:
+    spec = {} if target.tokenizer is None else asdict(target.tokenizer)
+    cache = asdict(target.cache)
+    cache["evidence"] = [{**item, "checked": item["checked"].isoformat()} for item in cache["evidence"]]
+    return {
+        "name": target.name,
+        "description": target.description,
+        "models": list(target.models),
+        "request": target.request,
+        "tokenizer": {key: value for key, value in spec.items() if value is not None},
+        "frame": asdict(target.frame),
+        "cache": with_former_keys(cache, {"primes": "warm_up_requests"}),
+        "price": None if target.price is None else asdict(target.price),
+    }

@@ -1,0 +1,35 @@
+"""Anthropic's messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, marked, without_empty
+
+if TYPE_CHECKING:
+    from cacheunit_build.domain.prompt import Tool
+
+
+class AnthropicMessages(RequestFormat):
+    """`tools`, `system` and `messages`, read in that order; the marker goes on the last block of the last of them."""
+
+    name = "anthropic-messages"
+    markers = ("cache_control",)
+
+    def fragment(self, parts: PrefixParts) -> Json:
+        """Returns `messages`, `system` and `tools`, each message as one text block."""
+        tools = [_tool(tool) for tool in parts.tools]
+        system: list[Json] = [{"type": "text", "text": parts.system}] if parts.system else []
+        messages: list[Json] = [
+            {"role": turn.role, "content": [{"type": "text", "text": turn.text}]} for turn in parts.turns
+        ]
+        if parts.marker is not None:
+            last = messages[-1]["content"] if messages else system or tools
+            last[-1] = marked(last[-1], parts.marker)
+        return without_empty(messages=messages, system=system, tools=tools)
+
+
+def _tool(tool: Tool) -> Json:
+    """Returns a tool in Anthropic's form."""
+    strict = {} if tool.strict is None else {"strict": tool.strict}
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema} | strict

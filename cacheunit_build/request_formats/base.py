@@ -1,0 +1,108 @@
+"""What every request format can do: build the frozen fragment of a request, and append messages to it."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cacheunit_build.domain.cache_rule import MarkerName
+    from cacheunit_build.domain.prompt import Tool, Turn
+    from cacheunit_build.domain.target import FormatName
+
+Json = dict[str, Any]
+
+_MARKERS: dict[str, Json] = {
+    "cache_control": {"type": "ephemeral"},
+    "prompt_cache_breakpoint": {"mode": "explicit"},
+}
+"""The value of each marker in a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixParts:
+    """The parts of a prefix, as a request carries them.
+
+    Attributes:
+        system: the system text with its padding; empty where there is none.
+        tools: the tools, in order.
+        turns: the messages of worked examples, in order.
+        marker: the cache marker at the end of the prefix; None where the target needs none.
+    """
+
+    system: str
+    tools: Sequence[Tool] = ()
+    turns: Sequence[Turn] = ()
+    marker: MarkerName | None = None
+
+
+class RequestFormat(ABC):
+    """The format of one API's requests.
+
+    Attributes:
+        name: its name in targets.
+        messages_key: the key of the messages in a request.
+        has_messages: whether a request has messages, and so a place for tools and examples.
+        markers: the cache markers that it can carry.
+    """
+
+    name: ClassVar[FormatName]
+    messages_key: ClassVar[str] = "messages"
+    has_messages: ClassVar[bool] = True
+    markers: ClassVar[tuple[MarkerName, ...]] = ()
+
+    @abstractmethod
+    def fragment(self, parts: PrefixParts) -> Json:
+        """Returns the part of a request that never changes, its keys sorted."""
+
+    def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
+        """Returns a request: the fragment with `messages` after its own."""
+        return {**fragment, self.messages_key: [*fragment.get(self.messages_key, []), *messages]}
+
+    def append_user(self, fragment: Json, text: str) -> Json:
+        """Returns a request: the fragment with the user's message `text` after it."""
+        return self.append(fragment, [{"role": "user", "content": text}])
+
+
+def openai_tool(tool: Tool) -> Json:
+    """Returns a tool in the form of OpenAI's chat API, which chat templates take too."""
+    function: Json = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return {"type": "function", "function": function | ({} if tool.strict is None else {"strict": tool.strict})}
+
+
+def plain_messages(turns: Sequence[Turn]) -> list[Json]:
+    """Returns messages whose content is plain text."""
+    return [{"role": turn.role, "content": turn.text} for turn in turns]
+
+
+def marked(block: Json, marker: MarkerName) -> Json:
+    """Returns a content block, or a tool, with a cache marker."""
+    return {**block, marker: _MARKERS[marker]}
+
+
+def without_empty(**parts: list[Json]) -> Json:
+    """Returns the parts that are not empty, by name, sorted."""
+    return {name: part for name, part in sorted(parts.items()) if part}
+
+
+def content_blocks(fragment: bytes) -> tuple[str, ...]:
+    """Returns the blocks of a fragment in the order that providers read them: tools, system text, messages.
+
+    Each block is JSON without markers, so that equal blocks are equal texts.
+    """
+    parts: Json = json.loads(fragment)
+    blocks: list[Any] = [*parts.get("tools", ()), *parts.get("system", ())]
+    for message in (*parts.get("messages", ()), *parts.get("input", ())):
+        content = message["content"]
+        texts = [{"text": content}] if isinstance(content, str) else content
+        blocks += [{"role": message["role"], "text": block["text"]} for block in texts]
+    blocks += [parts["prompt"]] if "prompt" in parts else []
+    return tuple(json.dumps(_without_markers(block), ensure_ascii=False) for block in blocks)
+
+
+def _without_markers(block: Any) -> Any:  # noqa: ANN401 - JSON
+    return {key: value for key, value in block.items() if key not in _MARKERS} if isinstance(block, dict) else block

@@ -1,0 +1,30 @@
+"""OpenAI's chat completions, which most providers and engines take."""
+
+from __future__ import annotations
+
+from cacheunit_build.request_formats.base import (
+    Json,
+    PrefixParts,
+    RequestFormat,
+    marked,
+    openai_tool,
+    plain_messages,
+    without_empty,
+)
+
+
+class OpenAIChat(RequestFormat):
+    """`messages` and `tools` of a chat completion; the marker goes on the last message."""
+
+    name = "openai-chat"
+    markers = ("cache_control", "prompt_cache_breakpoint")
+
+    def fragment(self, parts: PrefixParts) -> Json:
+        """Returns `messages` and `tools`; with OpenAI's own marker, the system text is a developer message."""
+        role = "developer" if parts.marker == "prompt_cache_breakpoint" else "system"
+        messages: list[Json] = [{"role": role, "content": parts.system}] if parts.system else []
+        messages += plain_messages(parts.turns)
+        if parts.marker is not None and messages:
+            block = {"type": "text", "text": messages[-1]["content"]}
+            messages[-1]["content"] = [marked(block, parts.marker)]
+        return without_empty(messages=messages, tools=[openai_tool(tool) for tool in parts.tools])

@@ -1,0 +1,30 @@
+"""Plain text completions: one prompt, without messages or tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Text(RequestFormat):
+    """The `prompt` of a completion, which the continuation is appended to."""
+
+    name = "text"
+    messages_key = "prompt"
+    has_messages = False
+
+    def fragment(self, parts: PrefixParts) -> Json:
+        """Returns `prompt`, the system text."""
+        return {"prompt": parts.system}
+
+    def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
+        """Returns a request whose prompt ends with the texts `messages`."""
+        return {**fragment, "prompt": "".join([fragment["prompt"], *messages])}
+
+    def append_user(self, fragment: Json, text: str) -> Json:
+        """Returns a request whose prompt ends with `text`."""
+        return self.append(fragment, [text])
