@@ -1,4 +1,4 @@
-"""`lint`: what would break the cache or leak."""
+"""The `lint` command: shows what would break the cache or leak information."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ if TYPE_CHECKING:
     from cacheunit_build.lint.results import LintResult
 
 
-@click.command()
+@click.command("lint")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @target_option
-@click.option("--select", metavar="CODES", multiple=True, help="Only these codes or groups: CU101, CU1, volatile.")
-@click.option("--ignore", metavar="CODES", multiple=True, help="Not these codes or groups.")
-@click.option("--codes", is_flag=True, help="List all codes, and lint nothing.")
+@click.option(
+    "--select", metavar="RULES", multiple=True, help="Check only these rules or groups: CU101, CU1, volatile."
+)
+@click.option("--ignore", metavar="RULES", multiple=True, help="Skip these rules or groups.")
+@click.option("--codes", "list_rules", is_flag=True, help="List all rules and exit.")
 @format_options("text", "json", "markdown", "github", "sarif")
 @with_session
-def lint(
+def lint_command(
     session: Session,
     names: tuple[str, ...],
     target: str | None,
@@ -42,54 +44,55 @@ def lint(
     ignore: tuple[str, ...],
     form: str,
     *,
-    codes: bool,
+    list_rules: bool,
 ) -> int:
-    """Say what would break the cache or leak: where in the sources, how bad, and what to do."""
+    """Show what would break the cache or leak information, where, and how to fix it."""
     from cacheunit_build.adapters.system.secret_scanner import secret_scanner
-    from cacheunit_build.lint.linter import lint as story
-    from cacheunit_build.lint.registry import chosen
+    from cacheunit_build.lint.linter import lint
+    from cacheunit_build.lint.registry import select_rules
 
-    wanted = chosen(select, ignore)
-    if codes:
-        return _list_codes(form)
+    rules = select_rules(select, ignore)
+    if list_rules:
+        return _list_rules(form)
+    selection = Selection(names=names, target=target)
     with ProgressBar(session) as progress:
-        linted = story(
-            session.adapters(), Selection(names=names, target=target), wanted, scan=secret_scanner(), progress=progress
-        )
-    for note in linted.notes:
-        session.say(f'note: {note}; pip install "cacheunit-build[secrets]"')
-    _put(session, linted, form)
-    return OK if linted.ok else NO
+        result = lint(session.adapters(), selection, rules, scan_secrets=secret_scanner(), progress=progress)
+    for note in result.notes:
+        session.say(f'note: {note}; run: pip install "cacheunit-build[secrets]"')
+    _print_result(session, result, form)
+    return OK if result.ok else NO
 
 
-def _list_codes(form: str) -> int:
-    from cacheunit_build.reports.lint import codes_data, codes_text
+def _list_rules(form: str) -> int:
+    """Prints all rules; returns the exit code."""
+    from cacheunit_build.reports.lint import rules_data, rules_text
 
-    if form not in ("text", "json"):
-        raise click.UsageError("--codes lists as text or json")
     if form == "json":
-        put_json(codes_data())
+        put_json(rules_data())
+    elif form == "text":
+        put(rules_text())
     else:
-        put(codes_text())
+        raise click.UsageError("--codes supports the formats text and json")
     return OK
 
 
-def _put(session: Session, linted: LintResult, form: str) -> None:
+def _print_result(session: Session, result: LintResult, form: str) -> None:
+    """Prints the result in a format; in a GitHub job, adds the table to its summary too."""
     from cacheunit_build.reports import lint as report
-    from cacheunit_build.reports.sarif import linted_sarif
+    from cacheunit_build.reports.sarif import lint_sarif
 
     if form == "json":
-        put_json(report.linted_data(linted))
+        put_json(report.lint_data(result))
     elif form == "sarif":
         folder = session.in_repository("").rstrip("/")
-        put_json(linted_sarif(linted, folder, metadata.version("cacheunit-build")))
+        put_json(lint_sarif(result, folder, metadata.version("cacheunit-build")))
     elif form == "markdown":
-        put(report.linted_markdown(linted))
+        put(report.lint_markdown(result))
     elif form == "github":
-        put(report.linted_github(linted, session.in_repository))
-        summarize(report.linted_markdown(linted))
+        put(report.lint_github(result, session.in_repository))
+        summarize(report.lint_markdown(result))
     else:
-        put(report.linted_text(linted, colour=colourful()))
+        put(report.lint_text(result, colour=colourful()))
 
 
-COMMANDS = (lint,)
+COMMANDS = (lint_command,)
