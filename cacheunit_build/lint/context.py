@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import source_maps
@@ -37,13 +36,16 @@ class LintContext:
         self.scan_secrets = scan_secrets
         self._files = adapters.files
         self._settings = compiled.config
+        # `--select CU401` must still know which text is volatile by CU1xx.
         self._ignored = RuleSelection(ignore=rules.ignore)
         self._source_maps: dict[str, SourceMaps] = {}
-        self.suppressions = cache(self._parse_suppressions)
+        self._suppressions: dict[str, Suppressions] = {}
 
-    def _parse_suppressions(self, path: str) -> Suppressions:
-        """Returns what the comments of a source file suppress."""
-        return parse_suppressions(self.sources.text(path), path)
+    def suppressions(self, path: str) -> Suppressions:
+        """Returns what the comments of a source file suppress; each file is parsed once."""
+        if path not in self._suppressions:
+            self._suppressions[path] = parse_suppressions(self.sources.text(path), path)
+        return self._suppressions[path]
 
     def is_suppressed(self, code: str, location: Location) -> bool:
         """Returns whether a comment suppresses a rule at a location."""
@@ -55,6 +57,7 @@ class LintContext:
 
     def source_line(self, variant: Variant, segment: Segment, offset: int) -> SourceLine | None:
         """Returns the source line that a character of a rendered text was written in; None where it is unknown."""
+        # Source maps need a second rendering, so a variant without a match never pays for them.
         if variant.name not in self._source_maps:
             self._source_maps[variant.name] = source_maps(self._files, self._settings, variant)
         maps = self._source_maps[variant.name]

@@ -165,6 +165,7 @@ def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]
         groups.setdefault((violation.location, violation.code, violation.subject), []).append(violation)
     merged = []
     for group in groups.values():
+        # min() returns the first of equals: the violation of the first prefix, variant and target.
         worst = min(group, key=lambda violation: SEVERITIES.index(violation.severity))
         names = {name for violation in group for name in violation.prefixes}
         merged.append(replace(worst, prefixes=_fold_variants(names, variant_names)))

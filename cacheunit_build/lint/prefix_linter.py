@@ -96,28 +96,34 @@ class PrefixLinter:
 
     def _volatile_before_stable(self, variant: VariantInputs) -> Iterator[Violation]:
         """Yields, for each target, the first volatile text that a long stable part follows."""
-        volatile = [
-            (segment, match, location)
-            for segment in (*self.inputs.tools, *variant.segments)
-            for match in self._text_matches(segment)
-            if is_volatile(match)
-            and not self._context.is_ignored(match.rule.code, location := self.location(variant, segment, match))
-        ]
+        volatile = list(self._volatile_matches(variant))
         for artifact in variant.artifacts:
-            offsets = (
-                (_offset_in(artifact.framed_prefix, segment, match.start), match, location)
-                for segment, match, location in volatile
-            )
-            in_prefix = [(offset, match, location) for offset, match, location in offsets if offset is not None]
-            if not in_prefix:
+            # Targets lay out tools, system text and examples in different orders.
+            matches = {
+                offset: (segment, match)
+                for segment, match in reversed(volatile)
+                if (offset := _offset_in(artifact.framed_prefix, segment, match.start)) is not None
+            }
+            if not matches:
                 continue
-            offset, match, location = min(in_prefix, key=lambda item: item[0])
+            offset = min(matches)
+            segment, match = matches[offset]
             target = self._context.targets[artifact.target]
             problem = layout.volatile_before_stable(
                 artifact, target.target.cache, match.severity, offset, token_counter(target)
             )
             if problem is not None:
+                location = self.location(variant, segment, match)
                 yield Violation.of(problem, location, variant.variant.name, match.subject)
+
+    def _volatile_matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
+        """Yields the matches of volatile text that are neither examples nor turned off."""
+        for segment in (*self.inputs.tools, *variant.segments):
+            for match in self._text_matches(segment):
+                if is_volatile(match) and not self._context.is_ignored(
+                    match.rule.code, self.location(variant, segment, match)
+                ):
+                    yield segment, match
 
     def _token_counts(self, variant: VariantInputs) -> Iterator[Violation]:
         """Yields what is wrong with the number of static tokens of each artifact."""

@@ -34,6 +34,7 @@ class Match(Problem):
     is_example: bool = False
 
 
+# From ``` or ~~~ to the same fence, or to the end of the text.
 _FENCED_BLOCK = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _BLANK_LINES = r"[ \t]*\n(?:[ \t]*\n)+"
 # Indented code in Markdown; group 1 is the code. What follows an item of a list only continues that item.
@@ -43,11 +44,15 @@ _INDENTED_BLOCK = re.compile(
 )
 # A literal block in reStructuredText: indented lines after "::".
 _LITERAL_BLOCK = re.compile(rf"::{_BLANK_LINES}((?:(?: {{2}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
+# `code` or ``code``, on one line.
 _INLINE_CODE = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
+# <example>…</example>, <badexamples>…</badexamples>
 _EXAMPLE_ELEMENT = re.compile(r"<([a-z]*examples?)\b[^<>]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
+# "## Example answers"; group 1 is the level.
 _EXAMPLE_HEADING = re.compile(r"^(#{1,6}) [^\n]*\bexamples?\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
 # The text before a match that makes it an argument or a part of a URL: `call("`, `https://x.test/`.
 _ARGUMENT_OR_URL = re.compile(r"\w\(\\?[\"']$|https?://\S*$")
+# "z. B." and 例 are "e.g." in German, and in Chinese and Japanese.
 _EXAMPLE_WORD = re.compile(
     r"\be\.?g\.|\bexamples?\b|\bfor instance\b|\bsuch as\b|\bformat(?:ted|s)?\b|\blike\b|\bplaceholder|\bsample\b"
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",

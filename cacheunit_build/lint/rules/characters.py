@@ -89,6 +89,7 @@ RULES = (
     JSON_ESCAPE,
 )
 
+# &amp;, &#39;, &#x27;
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 # Entities that automatic escaping writes, and hardly anybody else.
 _AUTOESCAPE_ENTITIES = frozenset(("&#34;", "&#39;"))
@@ -98,16 +99,23 @@ _HTML_CONTEXT = re.compile(
     r"|\bhtml|\bentit(?:y|ies)\b|escap",
     re.IGNORECASE,
 )
+# Soft hyphen, Mongolian vowel separator, zero-width space and joiners, word joiner, invisible operators, byte order
+# mark, tag characters.
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u200c\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
+# Needed between some emoji, and in scripts with joined forms.
 _JOINERS = "\u200c\u200d"
 # Tag characters: an invisible copy of ASCII, used in flags of regions, and to smuggle hidden text.
 _TAG_RANGE = ("\U000e0000", "\U000e007f")
+# Marks, embeddings, overrides and isolates of the Unicode Bidirectional Algorithm (UAX #9).
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Marks only affect punctuation beside them, and are ordinary in right-to-left text.
 _BIDI_MARKS = "\u061c\u200e\u200f"
+# C0 and C1 controls without tab, line ends, and what _SEPARATOR has.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _SEPARATOR = re.compile("[\u2028\u2029\x85\x0b\x0c]")
 # A letter followed by combining accents, or by the voicing marks of Japanese.
 _DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f\u3099\u309a]+")
+# \u00fc\u00df; not an escaped backslash, and not a range in a regular expression such as [\u4e00-\u9fff].
 _UNICODE_ESCAPES = re.compile(r"(?<![\\\[-])(?:\\u[0-9a-fA-F]{4})+(?![-\]])")
 # Control tokens of well-known model families.
 _COMMON_CONTROL_TOKENS = re.compile(
@@ -176,6 +184,7 @@ def _is_tag(character: str) -> bool:
 
 def _in_flag(text: str, start: int) -> bool:
     """Returns whether a tag character belongs to the flag of a region: a black flag and then tags."""
+    # A flag is U+1F3F4 (black flag) and then tags, for example those of "gbsct" for Scotland.
     while start and _is_tag(text[start]):
         start -= 1
     return text[start] == "\U0001f3f4"

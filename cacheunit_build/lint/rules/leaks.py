@@ -46,10 +46,12 @@ SECRET = Rule(
 RULES = (ABSOLUTE_PATH, HOST_NAME, E_MAIL, SECRET)
 
 _PATH_PART = r"[\w.@+~-]+"
+# /home/NAME/notes, C:\Users\NAME\notes; group 1 is the account.
 _HOME_PATH = re.compile(
     rf"(?<![\w./-])(?:/home/|/Users/|/mnt/[a-z]/Users/|[A-Za-z]:[\\/]{{1,2}}[Uu]sers[\\/]{{1,2}})({_PATH_PART})"
     rf"(?:[\\/]{{1,2}}{_PATH_PART})*"
 )
+# /scratch/run7/work, /tmp/build1/out, D:\work\shop
 _MACHINE_PATH = re.compile(
     rf"(?<![\w./:-])(?:/root|/private/var|/var/folders|/scratch|/workspaces?|/builds?/{_PATH_PART}|/mnt/{_PATH_PART}"
     rf"|/tmp/{_PATH_PART}|[A-Za-z]:\\\\?(?!Windows|Program|Python|path)[A-Za-z]{_PATH_PART})(?:[\\/]{{1,2}}{_PATH_PART})+"
@@ -64,14 +66,19 @@ _GENERIC_ACCOUNTS = frozenset(
         *("nonroot", "coder", "youruser", "your_username", "your_user", "your_name", "linuxbrew", "deploy"),
     )
 )
+# One label of a domain name: RFC 1035, section 2.3.1.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+# db1.prod.internal, https://git.lan, root@nas.home.arpa; group 1 is the host. `print.local(` is a call.
 _INTERNAL_HOST = re.compile(
     rf"(?<![\w.@/-])(?:(?:[a-z][a-z0-9+]*://)?(?:[\w.+-]+@)?)((?:{_LABEL}\.)+(?:internal|corp|lan|intranet|intra|home\.arpa|local))"
     r"(?![\w-]|\.\w|\()"
 )
+# Names that every cluster, container or virtual machine has.
 _STANDARD_HOSTS = ("svc.cluster.local", "host.docker.internal", "metadata.google.internal", "gateway.docker.internal")
 _IPV4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
+# Public DNS servers, the virtual address of Azure, and an address that everybody writes as an example.
 _WELL_KNOWN_ADDRESSES = frozenset(("1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9", "1.2.3.4", "168.63.129.16"))
+# In front of four numbers that are a version: "version 1.40.2.7", "upgrade from 93.1.40.2".
 _VERSION_WORD = re.compile(r"(?:version|release|v|build|upgrade[sd]?|from|==?|~=|>=|to)\W{0,3}$", re.IGNORECASE)
 _MAX_VERSION_PART = 32
 """Four numbers that are all smaller are more likely a version than an address."""
@@ -87,6 +94,7 @@ _EXAMPLE_DOMAIN = re.compile(
     r"|(?:^|\.)(?:contoso|fabrikam|northwind|northwindtraders|adventure-works|foo|bar|baz|acme)\.(?:com|org|net|io)$"
 )
 _SERVICE_ACCOUNTS = frozenset(("git", "noreply", "no-reply", "donotreply", "hg", "actions"))
+# `logo@2x.png` is a file.
 _FILE_EXTENSIONS = frozenset(
     ("png", "jpg", "jpeg", "svg", "gif", "js", "ts", "css", "md", "json", "yaml", "yml", "py", "html")
 )

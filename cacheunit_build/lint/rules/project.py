@@ -51,10 +51,12 @@ _CONFUSABLE = str.maketrans(
     "01l-",
     "aeopcyxijsdhqwkmtbh" + "oavpiktux" + "oii_",
 )
+# {% include "x" %}, {{ macro("x") }}, {% set name = "x" %}
 _REFERENCE = re.compile(
     r"\{%[-+]?\s*(?:include|import|from|extends)\b(.*?)%\}|\{\{.*?\}\}|\{%[-+]?\s*set\b(.*?)%\}", re.DOTALL
 )
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
+# Files for people, which no template includes.
 _DOCUMENTATION_FILE = re.compile(r"(?:^|/)(?:readme|license|copying|notice|changelog)(?:\.\w+)?$", re.IGNORECASE)
 
 

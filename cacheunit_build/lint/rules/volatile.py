@@ -73,16 +73,23 @@ _MONTH = (
     r"|Nov(?:ember)?|Dec(?:ember)?)"
 )
 _YEAR = r"(?:19[789]\d|20\d\d)"
+# 2026-11-30, 2026/11/30
 _ISO_DATE = rf"{_YEAR}([-/])(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
+# March 3rd, 2026 and 3 March 2026
 _MONTH_NAME_DATE = (
     rf"(?:{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?,? {_YEAR}|\d{{1,2}}(?:st|nd|rd|th|\.)? {_MONTH}\.?,? {_YEAR})"
 )
+# 30/11/2026, 11/30/2026, 30.11.2026
 _SLASHED_DATE = rf"(?:0?[1-9]|[12]\d|3[01])([/.])(?:0?[1-9]|[12]\d|3[01])\2{_YEAR}"
+# 2026年11月30日
 _EAST_ASIAN_DATE = rf"{_YEAR} ?[年년] ?\d{{1,2}} ?[月월] ?\d{{1,2}} ?[日일]"
 _DATE = rf"(?:{_ISO_DATE}|{_MONTH_NAME_DATE}|{_SLASHED_DATE}|{_EAST_ASIAN_DATE})"
+# 3:22, 03:22:43.120, 11:42 PM
 _CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
+# Z, +01:00, UTC
 _ZONE = r"(?:Z\b| ?[+-]\d\d:?\d\d\b| (?:UTC|GMT)\b)?"
 _TIMESTAMP = re.compile(rf"(?<![\w@/-]){_DATE}(?:T|[ ,]+(?:at |um )?){_CLOCK}{_ZONE}")
+# 20261130T032243Z
 _COMPACT_TIMESTAMP = re.compile(
     r"(?<![\w/-])20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])T?[0-2]\d[0-5]\d[0-5]\dZ?(?!\w)"
 )
@@ -99,25 +106,31 @@ _CURRENT = re.compile(
     r"(?: \([^()\n]{1,40}\))?\W{0,4}(?:is\W{1,3})?(?:\w+day\W{1,2})?$",
     re.IGNORECASE,
 )
+# The day on which Unix time begins is a fact that prompts explain.
 _UNIX_EPOCH_DATES = frozenset(("January 1, 1970", "Jan 1, 1970", "1 January 1970", "1970-01-01"))
+# Seconds from July 2017 to July 2036, or milliseconds; earlier ones are mostly phone and article numbers.
 _EPOCH_NUMBER = re.compile(r"(?<![\w.+/#-])(?:1[5-9]\d{8}|20\d{8})(?:\d{3})?(?![\w/-]|\.\d)")
 _UUID = re.compile(
     r"(?<![0-9A-Za-z-])[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])"
 )
+# Not after "@" or "/": a pinned commit or a part of a URL does not change.
 _HEX = re.compile(r"(?<![\w@/+=-])(?:0x)?[0-9a-fA-F]{32,}(?![\w/+=-])")
 _COUNTED_NOUN = (
     r"(?:entries|entities|records|rows|documents|docs|items|nodes|edges|files|users|customers|products|articles|pages"
     r"|tickets|issues|messages|chunks|vectors|embeddings|objects|tables|repositories|repos|images|indexed|available|total)"
 )
+# 520445 entries, 12,345 indexed documents
 _COUNT = re.compile(
     rf"(?<![\w.,])(\d{{1,3}}(?:[,_ ]\d{{3}})+|\d{{3,}})\+?(?: [a-z]+)? {_COUNTED_NOUN}\b", re.IGNORECASE
 )
+# Directly in front of a number that does not grow: "up to 250 results", "between 100 and 500 rows", "error 404 pages".
 _LIMIT_WORD = re.compile(
     r"(?:up to|at (?:most|least)|max(?:imum)?|min(?:imum)?|limit(?:ed)?(?: is| of| to)?|first|last|top|over|every|per"
     r"|default(?:s|ing)?(?: is| of| to)?|(?:(?:more|less|fewer) )?than|exceeds?|beyond|cap(?:ped)?(?: at)?|between"
     r"|[<>≤≥=]|returns?|pages? of|batch(?:es)? of|error|status|http)[:\s]*(?:\d+\s*(?:and|to|[-\u2013])\s*)?$",
     re.IGNORECASE,
 )
+# UUIDs of RFC 4122 and of much documentation; MD5, SHA-1 and SHA-256 of the empty string.
 _EXAMPLE_IDENTIFIERS = frozenset(
     (
         *("550e8400-e29b-41d4-a716-446655440000", "123e4567-e89b-12d3-a456-426614174000"),
