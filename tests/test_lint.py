@@ -10,6 +10,8 @@ import pytest
 
 from cacheunit_build.adapters.system import secret_scanner
 from cacheunit_build.lint.registry import RULES
+from cacheunit_build.lint.results import Location
+from cacheunit_build.lint.source_locator import SourceTexts
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -208,6 +210,30 @@ def test_text_that_an_expression_builds_is_reported_in_column_1(project: Project
     assert [(f["path"], f["line"], f["column"]) for f in lint(project, "--select", "CU102")] == [
         ("templates/a.md.j2", 2, 1)
     ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "caf\u00e9 \u201ca\u201d",
+        r"caf\u00e9 \u201ca\u201d",
+        r"caf\u00E9 \u201Ca\u201D",
+        r"caf\U000000e9 \U0000201ca\U0000201d",
+    ],
+    ids=["literal", "escapes of JSON", "upper-case escapes", "long escapes"],
+)
+def test_text_is_located_however_the_source_escapes_it(source: str) -> None:
+    text = "A caf\u00e9 \u201ca\u201d, please"
+    sources = SourceTexts({"a.md.j2": f"One.\nA {source}, please\n".encode()}.get)
+    span = (2, len(text) - len(", please"))
+    assert sources.column("a.md.j2", 2, text, span) == 3
+    assert sources.locate("a.md.j2", 1, text, span) == Location(path="a.md.j2", line=2, column=3)
+    assert sources.locate("a.md.j2", 3, text, span) is None
+
+
+def test_of_several_equal_texts_the_one_in_the_same_context_is_located() -> None:
+    sources = SourceTexts({"a.md.j2": b"one x two\nthree x four\n"}.get)
+    assert sources.locate("a.md.j2", 1, "three x five", (6, 7)) == Location(path="a.md.j2", line=2, column=7)
 
 
 def test_one_location_in_several_variants_targets_and_prefixes_is_one_violation(project: Project) -> None:

@@ -82,7 +82,7 @@ _LONG = 128
 def volatile_before_stable(
     artifact: Artifact, cache: CacheRule, severity: Severity, offset: int, count: Callable[[str], int]
 ) -> Problem | None:
-    """Returns what a change of volatile text costs; None where less than a unit follows it.
+    """Checks CU401: a unit or more of stable text behind volatile text.
 
     Args:
         artifact: the artifact that contains the text.
@@ -121,7 +121,8 @@ def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
             f"{at_most}{tokens.high:,} static tokens, {least - tokens.high:,} below {name}: nothing is cached"
         )
     if tokens.low < least:
-        message = f"~{tokens.tokens:,} static tokens: the estimate is too close to {name} to tell if anything is cached"
+        estimate = f"~{tokens.tokens:,} static tokens (±{artifact.margin * 100:.0f} %)"
+        message = f"{estimate}, too close to {name} to tell whether anything is cached"
         return BELOW_MINIMUM.problem(message, severity="info")
     return None
 
@@ -202,7 +203,7 @@ class PrefixText:
 def prefixes_diverge_early(
     first: PrefixText, second: PrefixText, cache: CacheRule, count: Callable[[str], int]
 ) -> Match | None:
-    """Checks CU406: most of the text of two prefixes of one target is shared, but behind the point where they diverge.
+    """Checks CU406: two prefixes of one target share most of their text, but behind the point where they diverge.
 
     Returns:
         A match of the first word in the text of `first` that differs; None where too little is shared behind it.
