@@ -76,9 +76,7 @@ class PrefixLinter:
             return sources.locate(path, line, segment.text, span) or Location(path=path, line=line)
         source = self._context.source_line(variant.variant, segment, match.start)
         if source is None:
-            return (
-                self._manifest_line("system") if segment.turn is None else self._manifest_line("examples", segment.turn)
-            )
+            return self._manifest_line(*(("system",) if segment.turn is None else ("examples", segment.turn)))
         column = sources.column(source.path, source.line, segment.text, span)
         return Location(path=source.path, line=source.line, column=column)
 
