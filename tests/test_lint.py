@@ -1,4 +1,4 @@
-"""Lint of texts, tools and names: every code is triggered, at its exact place, and is quiet where it must be."""
+"""Lint rules about texts, tools and names: each reports its exact location, and nothing where it must not."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.adapters.system import secret_scanner as secrets
-from cacheunit_build.lint.registry import CODES
+from cacheunit_build.adapters.system import secret_scanner
+from cacheunit_build.lint.registry import RULES
+from cacheunit_build.lint.results import Location
+from cacheunit_build.lint.source_locator import SourceTexts
 
 if TYPE_CHECKING:
     from conftest import Project
 
 Violation = dict[str, Any]
 
-FIRST = "You are the support agent of a bicycle shop. Answer in plain words.\n"
-KEY = "AKIA" + "IOSFODNN7QWERTYU"[:16]  # cut in two, so that no scanner takes this file for a leak
+INTRODUCTION = "You are the support agent of a bicycle shop. Answer in plain words.\n"
+KEY = "AKIA" + "IOSFODNN7QWERTYU"[:16]  # in two parts, so that no scanner reports this file
 
 
 def lint(project: Project, *arguments: str) -> list[Violation]:
-    """The findings of a run; its exit code is held against them."""
+    """Returns the violations of a run, and checks its exit code."""
     ran = project.run("lint", "--format", "json", *arguments)
     assert ran.err == ""
-    findings: list[Violation] = ran.json["findings"]
-    assert ran.code == int(any(finding["severity"] == "error" for finding in findings))
-    return findings
+    violations: list[Violation] = ran.json["findings"]
+    assert ran.code == int(any(violation["severity"] == "error" for violation in violations))
+    return violations
 
 
-def texts(project: Project, line: str) -> list[Violation]:
-    """The findings, layout aside, in a prefix whose second line is `line`."""
-    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"{FIRST}{line}\nLast line.\n"})
-    return [finding for finding in lint(project) if not finding["code"].startswith("CU4")]
+def lint_line(project: Project, line: str) -> list[Violation]:
+    """Returns the violations of a prefix whose second line is `line`, those of CU4xx aside."""
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"{INTRODUCTION}{line}\nLast line.\n"})
+    return [violation for violation in lint(project) if not violation["code"].startswith("CU4")]
 
 
-TRIGGERS = [
+REPORTED = [
     ("CU101", "error", "The report was made 2026-11-30T03:22:43Z by the server.", "2026-11-30T03:22:43Z"),
     ("CU101", "error", "The report was made 2026-11-30 03:22 by the server.", "2026-11-30 03:22"),
     ("CU101", "error", "Last sync: Nov 30, 2026 03:22:43 PM", "Nov 30, 2026 03:22:43 PM"),
@@ -85,20 +87,19 @@ TRIGGERS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "severity", "line", "matched"), TRIGGERS)
-def test_a_text_is_found_at_its_line_and_column(
+@pytest.mark.parametrize(("code", "severity", "line", "matched"), REPORTED)
+def test_a_text_is_reported_at_its_line_and_column(
     project: Project, code: str, severity: str, line: str, matched: str
 ) -> None:
-    found = [finding for finding in texts(project, line) if finding["code"] == code]
-    first = found[0]
-    place = (first["path"], first["line"], first["column"])
-    assert (first["severity"], place) == (severity, ("templates/a.md.j2", 2, line.index(matched) + 1))
+    first = next(violation for violation in lint_line(project, line) if violation["code"] == code)
+    location = (first["path"], first["line"], first["column"])
+    assert (first["severity"], location) == (severity, ("templates/a.md.j2", 2, line.index(matched) + 1))
     assert (first["prefix"], first["prefixes"]) == ("a", ["a"])
     assert first["message"]
     assert first["hint"]
 
 
-QUIET = [
+NOT_REPORTED = [
     "Use the API of 2024-10-21-preview, model gpt-4o-2024-08-06 and https://x.test/schemas/2019-04-01/a.json.",
     "Open from 9:00 to 17:30; chapter 2 starts at 02:17:43 in the recording [02:17:43.120 --> 02:17:49.200].",
     "Unix time begins on January 1, 1970. The largest is 2147483647. Call 0301234567 or +491795993363.",
@@ -120,14 +121,14 @@ QUIET = [
 ]
 
 
-@pytest.mark.parametrize("line", QUIET)
-def test_what_prompts_are_full_of_is_no_finding(project: Project, line: str) -> None:
-    assert texts(project, line) == []
+@pytest.mark.parametrize("line", NOT_REPORTED)
+def test_ordinary_prompt_text_is_not_reported(project: Project, line: str) -> None:
+    assert lint_line(project, line) == []
 
 
-def test_every_code_of_texts_has_a_case() -> None:
-    elsewhere = {"CU107"}
-    assert {code for code in CODES if code[2] in "123"} - elsewhere == {case[0] for case in TRIGGERS}
+def test_every_text_rule_has_a_case() -> None:
+    tested_with_tools = {"CU107"}
+    assert {code for code in RULES if code[2] in "123"} - tested_with_tools == {case[0] for case in REPORTED}
 
 
 @pytest.mark.parametrize(
@@ -143,29 +144,29 @@ def test_every_code_of_texts_has_a_case() -> None:
         "The result is::\n\n  {}\n",
     ],
 )
-def test_what_is_meant_as_an_example_is_milder(project: Project, around: str) -> None:
+def test_an_example_is_reported_with_a_lower_severity(project: Project, around: str) -> None:
     stamp = "2026-11-30T03:22:43Z"
-    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": FIRST + around.format(stamp)})
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": INTRODUCTION + around.format(stamp)})
     assert [(f["code"], f["severity"]) for f in lint(project)] == [("CU101", "warning")]
 
 
-def test_what_goes_on_with_an_item_of_a_list_is_no_code(project: Project) -> None:
-    text = f"{FIRST}\n- Rules:\n\n    Built 2026-11-30T03:22:43Z.\n"
+def test_an_indented_paragraph_of_a_list_item_is_not_code(project: Project) -> None:
+    text = f"{INTRODUCTION}\n- Rules:\n\n    Built 2026-11-30T03:22:43Z.\n"
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
     assert [(f["line"], f["severity"]) for f in lint(project, "--select", "CU101")] == [(5, "error")]
 
 
-def test_the_heading_of_examples_ends_with_the_next_one(project: Project) -> None:
+def test_an_example_section_ends_at_the_next_heading_of_its_level(project: Project) -> None:
     text = "# Examples\n\n## Short\n\nDone 2026-11-30 03:22.\n\n# Rules\n\nDone 2026-11-30 03:23.\n"
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
     assert [(f["line"], f["severity"]) for f in lint(project, "--select", "CU101")] == [(5, "warning"), (9, "error")]
 
 
-# Places
+# Locations
 
 
-def test_a_place_is_in_the_source_that_wrote_it(project: Project) -> None:
-    """An include, a macro, a variable, a data file, an example; comments and the description are passed over."""
+def test_the_location_is_in_the_source_that_wrote_the_text(project: Project) -> None:
+    """An include, a macro, a variable, a data file, an example; never a comment or the description."""
     project.write(
         {
             "prefixes/a.yaml": (
@@ -184,8 +185,8 @@ def test_a_place_is_in_the_source_that_wrote_it(project: Project) -> None:
             "data/notes.txt": "One.\nClosed {# 2026-01-08 #}.\n",
         }
     )
-    found = lint(project, "--select", "CU102")
-    assert [(f["path"], f["line"], f["column"]) for f in found] == [
+    violations = lint(project, "--select", "CU102")
+    assert [(f["path"], f["line"], f["column"]) for f in violations] == [
         ("data/faq.yaml", 2, 12),
         ("data/notes.txt", 2, 11),
         ("prefixes/a.yaml", 3, 18),
@@ -196,14 +197,14 @@ def test_a_place_is_in_the_source_that_wrote_it(project: Project) -> None:
     ]
 
 
-def test_of_equal_texts_each_has_its_own_place(project: Project) -> None:
+def test_equal_texts_have_locations_of_their_own(project: Project) -> None:
     text = "One of 2026-01-01.\nTwo of 2026-01-01, three of 2026-01-01.\n"
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
-    found = lint(project, "--select", "CU102")
-    assert [(f["line"], f["column"]) for f in found] == [(1, 8), (2, 8), (2, 29)]
+    violations = lint(project, "--select", "CU102")
+    assert [(f["line"], f["column"]) for f in violations] == [(1, 8), (2, 8), (2, 29)]
 
 
-def test_what_no_source_spells_is_placed_near_it(project: Project) -> None:
+def test_text_that_an_expression_builds_is_reported_in_column_1(project: Project) -> None:
     text = "You are an agent.\nBorn on {{ '2026' }}-{{ '01' }}-01 or so.\nLast.\n"
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
     assert [(f["path"], f["line"], f["column"]) for f in lint(project, "--select", "CU102")] == [
@@ -211,7 +212,31 @@ def test_what_no_source_spells_is_placed_near_it(project: Project) -> None:
     ]
 
 
-def test_one_place_found_by_variants_targets_and_prefixes_is_one_finding(project: Project) -> None:
+@pytest.mark.parametrize(
+    "source",
+    [
+        "caf\u00e9 \u201ca\u201d",
+        r"caf\u00e9 \u201ca\u201d",
+        r"caf\u00E9 \u201Ca\u201D",
+        r"caf\U000000e9 \U0000201ca\U0000201d",
+    ],
+    ids=["literal", "escapes of JSON", "upper-case escapes", "long escapes"],
+)
+def test_text_is_located_however_the_source_escapes_it(source: str) -> None:
+    text = "A caf\u00e9 \u201ca\u201d, please"
+    sources = SourceTexts({"a.md.j2": f"One.\nA {source}, please\n".encode()}.get)
+    span = (2, len(text) - len(", please"))
+    assert sources.column("a.md.j2", 2, text, span) == 3
+    assert sources.locate("a.md.j2", 1, text, span) == Location(path="a.md.j2", line=2, column=3)
+    assert sources.locate("a.md.j2", 3, text, span) is None
+
+
+def test_of_several_equal_texts_the_one_in_the_same_context_is_located() -> None:
+    sources = SourceTexts({"a.md.j2": b"one x two\nthree x four\n"}.get)
+    assert sources.locate("a.md.j2", 1, "three x five", (6, 7)) == Location(path="a.md.j2", line=2, column=7)
+
+
+def test_one_location_in_several_variants_targets_and_prefixes_is_one_violation(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\nmatrix: {plan: [free, pro]}\ntargets: [deepseek-v4, openai]\n",
@@ -220,24 +245,24 @@ def test_one_place_found_by_variants_targets_and_prefixes_is_one_finding(project
             "templates/part.md.j2": "Since 2026-01-01.\n",
         }
     )
-    found = [(f["path"], f["prefix"], f["prefixes"]) for f in lint(project, "--select", "CU102")]
-    assert found == [
+    violations = [(f["path"], f["prefix"], f["prefixes"]) for f in lint(project, "--select", "CU102")]
+    assert violations == [
         ("templates/a.md.j2", "a@plan=pro", ["a@plan=pro"]),
         ("templates/part.md.j2", "a", ["a", "b"]),
     ]
 
 
-def test_characters_that_repeat_on_a_line_are_one_finding(project: Project) -> None:
-    found = texts(project, "a\u200bb\u200bc\u200bd and &amp; more")
-    assert [(f["code"], f["column"]) for f in found] == [("CU302", 2), ("CU301", 13)]
-    assert found[0]["message"].endswith("is not seen, and 2 more on this line")
+def test_repeated_characters_on_a_line_are_one_violation(project: Project) -> None:
+    violations = lint_line(project, "a\u200bb\u200bc\u200bd and &amp; more")
+    assert [(f["code"], f["column"]) for f in violations] == [("CU302", 2), ("CU301", 13)]
+    assert violations[0]["message"].endswith("is invisible, and 2 more on this line")
 
 
 # Tools
 
 
-def tools(project: Project, description: str, *arguments: str) -> list[Violation]:
-    """The findings in a prefix with one tool that is described so."""
+def lint_tool(project: Project, description: str, *arguments: str) -> list[Violation]:
+    """Returns the violations of a prefix whose only tool has this description."""
     tool = {
         "name": "search",
         "title": "not sent: 2026-01-01",
@@ -250,7 +275,7 @@ def tools(project: Project, description: str, *arguments: str) -> list[Violation
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\ntools: [tools/search.json]\ntargets: [openai]\n",
-            "templates/a.md.j2": FIRST,
+            "templates/a.md.j2": INTRODUCTION,
             "tools/search.json": json.dumps(tool, indent=2),
         }
     )
@@ -265,12 +290,16 @@ def tools(project: Project, description: str, *arguments: str) -> list[Violation
         "Currently 1832 open tickets can be read.",
     ],
 )
-def test_a_live_counter_in_a_tool_is_found(project: Project, description: str) -> None:
-    (found,) = tools(project, description, "--select", "live-counter")
+def test_a_growing_count_in_a_tool_is_reported(project: Project, description: str) -> None:
+    (violation,) = lint_tool(project, description, "--select", "live-counter")
     line = f'  "description": "{description}",'
     number = next(word for word in description.replace("(", " ").split() if word[0].isdigit())
-    assert (found["code"], found["severity"]) == ("CU107", "warning")
-    assert (found["path"], found["line"], found["column"]) == ("tools/search.json", 4, line.index(number) + 1)
+    assert (violation["code"], violation["severity"]) == ("CU107", "warning")
+    assert (violation["path"], violation["line"], violation["column"]) == (
+        "tools/search.json",
+        4,
+        line.index(number) + 1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -282,41 +311,41 @@ def test_a_live_counter_in_a_tool_is_found(project: Project, description: str) -
         "Error 404 pages are left out.",
     ],
 )
-def test_a_limit_in_a_tool_is_no_live_counter(project: Project, description: str) -> None:
-    assert tools(project, description, "--select", "CU107") == []
+def test_a_limit_in_a_tool_is_not_a_growing_count(project: Project, description: str) -> None:
+    assert lint_tool(project, description, "--select", "CU107") == []
 
 
-def test_a_tool_is_read_as_far_as_it_is_sent(project: Project) -> None:
-    found = tools(project, "Search, caf\u00e9", "--select", "CU1")
-    assert [(f["code"], f["line"]) for f in found] == [("CU102", 10)]
+def test_only_the_parts_of_a_tool_that_are_sent_are_checked(project: Project) -> None:
+    violations = lint_tool(project, "Search, caf\u00e9", "--select", "CU1")
+    assert [(f["code"], f["line"]) for f in violations] == [("CU102", 10)]
 
 
-def test_an_escape_in_a_tool_file_is_the_character_and_no_finding(project: Project) -> None:
-    assert tools(project, "Gr\u00fc\u00dfe", "--select", "CU3") == []
+def test_an_escape_in_a_tool_file_is_not_reported(project: Project) -> None:
+    assert lint_tool(project, "Gr\u00fc\u00dfe", "--select", "CU3") == []
     assert b"\\u00fc" in project.read("tools/search.json")
 
 
-def test_a_hidden_character_in_a_tool_is_found_by_its_escape(project: Project) -> None:
-    (found,) = tools(project, "Sea\u200brch", "--select", "CU302")
-    assert (found["line"], found["column"]) == (4, '  "description": "Sea'.__len__() + 1)
+def test_an_escaped_invisible_character_in_a_tool_is_located(project: Project) -> None:
+    (violation,) = lint_tool(project, "Sea\u200brch", "--select", "CU302")
+    assert (violation["line"], violation["column"]) == (4, len('  "description": "Sea') + 1)
 
 
 # Control tokens
 
 
-def test_a_control_token_that_the_target_was_let_in_is_named(project: Project) -> None:
+def test_an_allowed_control_token_of_the_target_is_reported(project: Project) -> None:
     text = "Stop at <\uff5cUser\uff5c> please.\n"
     project.write({"prefixes/a.yaml": "system: a.md.j2\nspecial_tokens: allow\n", "templates/a.md.j2": text})
-    (found,) = lint(project, "--select", "control-token")
-    assert (found["severity"], found["line"], found["column"]) == ("warning", 1, 9)
-    assert found["message"] == "<\uff5cUser\uff5c> is a control token of the target"
+    (violation,) = lint(project, "--select", "control-token")
+    assert (violation["severity"], violation["line"], violation["column"]) == ("warning", 1, 9)
+    assert violation["message"] == "<\uff5cUser\uff5c> is a control token of the target"
 
 
 # Secrets
 
 
-def test_a_secret_is_never_printed(project: Project) -> None:
-    texts(project, f"Sign in with {KEY} first.")
+def test_a_secret_is_never_printed_in_full(project: Project) -> None:
+    lint_line(project, f"Sign in with {KEY} first.")
     for form in ("text", "json", "markdown", "github", "sarif"):
         ran = project.run("lint", "--format", form)
         assert ran.code == 1
@@ -324,15 +353,15 @@ def test_a_secret_is_never_printed(project: Project) -> None:
         assert "AKIA" in ran.out
 
 
-def test_without_the_scanner_a_note_says_that_secrets_were_not_looked_for(
+def test_without_the_scanner_a_note_says_that_secrets_were_not_checked(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "detect_secrets.core.plugins.util", None)  # as if it were not installed
-    monkeypatch.setattr(secrets, "detectors", secrets.detectors.__wrapped__)
+    monkeypatch.setitem(sys.modules, "detect_secrets.core.plugins.util", None)  # importing it fails
+    monkeypatch.setattr(secret_scanner, "detectors", secret_scanner.detectors.__wrapped__)
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"Sign in with {KEY}.\n"})
     ran = project.run("lint", "--format", "json")
     assert (ran.code, [f["code"] for f in ran.json["findings"]]) == (0, [])
-    assert ran.err == 'note: secrets were not looked for; pip install "cacheunit-build[secrets]"\n'
+    assert ran.err == 'note: secrets were not checked; run: pip install "cacheunit-build[secrets]"\n'
     assert project.run("-q", "lint").err == ""
     assert project.run("lint", "--ignore", "CU204").err == ""
 
@@ -345,14 +374,14 @@ def test_without_the_scanner_a_note_says_that_secrets_were_not_looked_for(
         "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA1234567890abcdefg",
     ],
 )
-def test_secrets_of_other_kinds_are_found(project: Project, secret: str) -> None:
-    assert ("CU204", "error", 2) in [(f["code"], f["severity"], f["line"]) for f in texts(project, secret)]
+def test_other_kinds_of_secrets_are_reported(project: Project, secret: str) -> None:
+    assert ("CU204", "error", 2) in [(f["code"], f["severity"], f["line"]) for f in lint_line(project, secret)]
 
 
 # The project
 
 
-def test_a_variable_a_data_file_and_an_axis_that_nothing_reads_are_found(project: Project) -> None:
+def test_unused_variables_data_files_and_axes_are_reported(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": (
@@ -362,26 +391,26 @@ def test_a_variable_a_data_file_and_an_axis_that_nothing_reads_are_found(project
             "faq.yaml": "q: a\n",
         }
     )
-    found = [
+    violations = [
         (f["code"], f["severity"], f["path"], f["line"], f["column"], f["message"])
         for f in lint(project, "--select", "CU5")
     ]
-    assert found == [
-        ("CU501", "warning", "prefixes/a.yaml", 4, 3, 'no template reads the variable "idle"'),
-        ("CU501", "warning", "prefixes/a.yaml", 6, 3, 'no template reads the data file "faq"'),
-        ("CU501", "warning", "prefixes/a.yaml", 8, 3, 'no template reads the matrix axis "plan"'),
+    assert violations == [
+        ("CU501", "warning", "prefixes/a.yaml", 4, 3, 'variable "idle" is not used by any template'),
+        ("CU501", "warning", "prefixes/a.yaml", 6, 3, 'data file "faq" is not used by any template'),
+        ("CU501", "warning", "prefixes/a.yaml", 8, 3, 'matrix axis "plan" is not used by any template'),
     ]
     assert lint(project, "a@plan=x", "--select", "CU501") == []
 
 
-def test_what_another_prefix_reads_is_not_read_by_this_one(project: Project) -> None:
+def test_use_in_another_prefix_does_not_count(project: Project) -> None:
     for name, text in (("a", "{{ used }}\n"), ("b", "B\n")):
         project.write({f"prefixes/{name}.yaml": f"system: {name}.md.j2\nvariables: {{used: 1}}\n"})
         project.write({f"templates/{name}.md.j2": text})
     assert [f["path"] for f in lint(project, "--select", "CU501")] == ["prefixes/b.yaml"]
 
 
-def test_every_way_of_reading_a_variable_counts(project: Project) -> None:
+def test_every_way_to_use_a_variable_counts(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": (
@@ -404,7 +433,7 @@ def test_every_way_of_reading_a_variable_counts(project: Project) -> None:
     assert lint(project, "--select", "CU501") == []
 
 
-def test_a_template_that_no_prefix_looks_for_or_names_is_found(project: Project) -> None:
+def test_a_template_that_no_prefix_uses_or_names_is_reported(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\n",
@@ -416,12 +445,12 @@ def test_a_template_that_no_prefix_looks_for_or_names_is_found(project: Project)
             "templates/README.md": "For people.\n",
         }
     )
-    found = [(f["code"], f["prefix"], f["path"], f["line"], f["column"]) for f in lint(project, "--select", "CU5")]
-    assert found == [("CU502", None, "templates/also.md.j2", 1, 1), ("CU502", None, "templates/lost.md.j2", 1, 1)]
+    violations = [(f["code"], f["prefix"], f["path"], f["line"], f["column"]) for f in lint(project, "--select", "CU5")]
+    assert violations == [("CU502", None, "templates/also.md.j2", 1, 1), ("CU502", None, "templates/lost.md.j2", 1, 1)]
     assert lint(project, "a", "--select", "CU5") == []
 
 
-def test_names_that_look_alike_are_found(project: Project) -> None:
+def test_names_that_look_alike_are_reported(project: Project) -> None:
     project.write(
         {
             "prefixes/shop-a.yaml": "system: a.md.j2\nvariables:\n  order_id: 1\n  Order_ID: 2\n  \n",
@@ -431,18 +460,26 @@ def test_names_that_look_alike_are_found(project: Project) -> None:
             "templates/t\u043ene.md.j2": "y\n",
         }
     )
-    found = {(f["code"], f["path"], f["line"], f["column"], f["message"]) for f in lint(project, "--select", "CU5")}
-    assert found == {
+    violations = {
+        (f["code"], f["path"], f["line"], f["column"], f["message"]) for f in lint(project, "--select", "CU5")
+    }
+    assert violations == {
         ("CU503", "prefixes/shop-a.yaml", 4, 3, 'variable "Order_ID" looks like "order_id"'),
         ("CU503", "prefixes/shop_a.yaml", 1, 1, 'prefix "shop_a" looks like "shop-a"'),
         ("CU503", "prefixes/shop_a.yaml", 2, 26, 'variable "Order_ID" looks like "order_id"'),
-        ("CU503", "templates/t\u043ene.md.j2", 1, 1, 'looks like "templates/tone.md.j2"'),
+        (
+            "CU503",
+            "templates/t\u043ene.md.j2",
+            1,
+            1,
+            'template "templates/t\u043ene.md.j2" looks like "templates/tone.md.j2"',
+        ),
     }
     (one,) = lint(project, "shop_a", "--select", "CU5")
     assert (one["path"], one["line"]) == ("prefixes/shop_a.yaml", 2)
 
 
-def test_names_that_differ_in_what_is_seen_are_no_finding(project: Project) -> None:
+def test_names_that_look_different_are_not_reported(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\nvariables: {order: 1, orders: 2, order_2: 3}\n",

@@ -1,7 +1,8 @@
-"""The lint command: what it takes, what it prints in each format, what comments ignore, and its exit codes."""
+"""The lint command: options, output formats, exit codes, and comments that suppress rules."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from cacheunit_build.lint.registry import CODES, GROUPS
+from cacheunit_build.lint.registry import FORMER_NAMES, GROUPS, RULES, select_rules
 from cacheunit_build.lint.results import LintResult, Violation
-from cacheunit_build.reports.lint import linted_github, linted_markdown, linted_text
+from cacheunit_build.lint.suppressions import parse_suppressions
+from cacheunit_build.reports.lint import lint_github, lint_markdown, lint_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,17 +26,17 @@ TEMPLATE = "Built 2026-11-30T03:22:43Z.\nPrices of 2026-11-30, desk@laden.velowe
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """One error, two warnings, on known places."""
+    """A project with one error and two warnings at known locations."""
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": TEMPLATE})
     return project
 
 
-def codes(project: Project, *arguments: str) -> list[str]:
+def lint_codes(project: Project, *arguments: str) -> list[str]:
     ran = project.run("lint", "--format", "json", *arguments)
-    return [finding["code"] for finding in ran.json["findings"]]
+    return [violation["code"] for violation in ran.json["findings"]]
 
 
-# What it takes
+# Options
 
 
 @pytest.mark.parametrize(
@@ -52,10 +54,10 @@ def codes(project: Project, *arguments: str) -> list[str]:
         (("--ignore", "CU"), []),
     ],
 )
-def test_codes_and_groups_are_selected_and_ignored(
+def test_rules_and_groups_are_selected_and_ignored(
     shop: Project, arguments: tuple[str, ...], expected: list[str]
 ) -> None:
-    assert codes(shop, *arguments) == expected
+    assert lint_codes(shop, *arguments) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,45 +66,45 @@ def test_codes_and_groups_are_selected_and_ignored(
         ("CU110", 'did you mean "CU101"?'),
         ("CU9", 'did you mean "CU5"?'),
         ("timestmap", 'did you mean "timestamp"?'),
-        ("zzz", '"cacheunit lint --codes" lists them'),
+        ("zzz", 'run "cacheunit lint --codes" to list all rules'),
     ],
 )
-def test_an_unknown_code_is_wrong_input_with_the_nearest_known(shop: Project, word: str, hint: str) -> None:
+def test_an_unknown_rule_is_wrong_input_and_the_hint_names_a_similar_one(shop: Project, word: str, hint: str) -> None:
     ran = shop.run("lint", "--select", word)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f'error: --select: there is no code "{word}"\n\nhint: ')
+    assert ran.err.startswith(f'error: --select: unknown rule "{word}"\n\nhint: ')
     assert re.fullmatch(r'did you mean "CU\d(\d\d)?"\?', hint) or ran.err.endswith(f"{hint}\n")
 
 
-def test_all_unknown_codes_are_told_at_once(shop: Project) -> None:
+def test_all_unknown_rules_are_reported_at_once(shop: Project) -> None:
     ran = shop.run("lint", "--select", "no,nope", "--ignore", "never")
     assert (ran.code, ran.err.count("error: ")) == (2, 3)
 
 
-def test_names_and_a_target_choose_what_is_linted(shop: Project) -> None:
+def test_names_and_a_target_select_what_is_linted(shop: Project) -> None:
     shop.write(
         {
             "prefixes/b.yaml": "system: b.md.j2\ntargets: [openai]\nmatrix: {plan: [free, pro]}\n",
             "templates/b.md.j2": "{{ plan }}{% if plan == 'pro' %} 2026-02-02{% endif %}\n",
         }
     )
-    assert codes(shop, "a", "--select", "CU102") == ["CU102"]
-    assert codes(shop, "b", "--select", "CU102") == ["CU102"]
-    assert codes(shop, "b@plan=free", "--select", "CU102") == []
-    assert codes(shop, "--target", "openai", "--select", "CU1") == ["CU102"]
+    assert lint_codes(shop, "a", "--select", "CU102") == ["CU102"]
+    assert lint_codes(shop, "b", "--select", "CU102") == ["CU102"]
+    assert lint_codes(shop, "b@plan=free", "--select", "CU102") == []
+    assert lint_codes(shop, "--target", "openai", "--select", "CU1") == ["CU102"]
     ran = shop.run("lint", "c")
     assert (ran.code, ran.out, ran.err) == (2, "", 'error: no prefix "c" under prefixes/\n')
     assert shop.run("lint", "--target", "nope").code == 2
 
 
-def test_a_project_that_cannot_be_compiled_is_wrong_input_and_all_its_faults_are_told(shop: Project) -> None:
+def test_all_faults_are_reported_where_a_project_does_not_compile(shop: Project) -> None:
     shop.write({"prefixes/b.yaml": "system: no.md.j2\n", "prefixes/c.yaml": "sistem: a.md.j2\n"})
     for form in ("text", "json", "sarif"):
         ran = shop.run("lint", "--format", form)
         assert (ran.code, ran.out, ran.err.count("error: ")) == (2, "", 2), ran.err
 
 
-def test_it_writes_nothing(shop: Project) -> None:
+def test_lint_writes_nothing(shop: Project) -> None:
     before = shop.snapshot()
     assert shop.run("lint").code == 1
     assert shop.snapshot() == before
@@ -111,12 +113,12 @@ def test_it_writes_nothing(shop: Project) -> None:
 # Exit codes
 
 
-def test_only_errors_make_the_answer_no(shop: Project) -> None:
+def test_only_errors_change_the_exit_code(shop: Project) -> None:
     assert shop.run("lint").code == 1
     assert shop.run("lint", "--ignore", "CU101").code == 0
     shop.write({"templates/a.md.j2": "Answer in plain words.\n"})
     ran = shop.run("lint")
-    assert (ran.code, ran.out, ran.err) == (0, "ok: nothing was found\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "ok: no violations\n", "")
 
 
 def test_the_prefixes_of_this_repository_have_no_errors(cacheunit: Cacheunit, pytestconfig: pytest.Config) -> None:
@@ -127,60 +129,62 @@ def test_the_prefixes_of_this_repository_have_no_errors(cacheunit: Cacheunit, py
 # Formats
 
 
-def test_text_has_a_line_for_each_finding_what_to_do_and_a_summary(shop: Project) -> None:
+def test_text_has_a_line_for_each_violation_hints_and_a_summary(shop: Project) -> None:
     ran = shop.run("lint", "--ignore", "leaks")
     assert ran.out == (
-        'templates/a.md.j2:1:7: error CU101: "2026-11-30T03:22:43Z" is a date with a time\n'
+        'templates/a.md.j2:1:7: error CU101: "2026-11-30T03:22:43Z" is a timestamp\n'
         'templates/a.md.j2:2:11: warning CU102: "2026-11-30" is a date\n'
         "\n"
-        f"CU101  timestamp  {CODES['CU101'].hint}\n"
-        f"CU102  date       {CODES['CU102'].hint}\n"
+        f"CU101  timestamp  {RULES['CU101'].hint}\n"
+        f"CU102  date       {RULES['CU102'].hint}\n"
         "\n"
         "1 error, 1 warning, 0 info\n"
     )
 
 
-def finding(message: str = "found", **other: Any) -> Violation:  # noqa: ANN401
-    given: dict[str, Any] = {"code": "CU101", "severity": "error", "prefixes": ("a",), "path": "templates/a.md.j2"}
-    given |= {"line": 3, "column": 5, "hint": "do it", "message": message}
-    return Violation(**given | other)
+def violation(message: str = "message", **other: Any) -> Violation:  # noqa: ANN401
+    fields: dict[str, Any] = {"code": "CU101", "severity": "error", "prefixes": ("a",), "path": "templates/a.md.j2"}
+    fields |= {"line": 3, "column": 5, "hint": "do it", "message": message}
+    return Violation(**fields | other)
 
 
-def test_text_is_coloured_where_it_is_wanted() -> None:
-    linted = LintResult(findings=(finding(), finding(severity="warning"), finding(severity="info")))
-    coloured = linted_text(linted, colour=True)
+def test_text_is_coloured_only_on_request() -> None:
+    result = LintResult(violations=(violation(), violation(severity="warning"), violation(severity="info")))
+    coloured = lint_text(result, colour=True)
     assert [re.findall(r"\x1b\[([\d;]+)m", line)[:1] for line in coloured.splitlines()[:6:2]] == [
         ["31;1"],
         ["33;1"],
         ["36"],
     ]
-    assert "\x1b" not in linted_text(linted, colour=False)
+    assert "\x1b" not in lint_text(result, colour=False)
 
 
-def test_text_says_how_many_prefixes_have_it() -> None:
-    assert "found (in 2 prefixes)" in linted_text(LintResult(findings=(finding(prefixes=("a", "b")),)), colour=False)
+def test_text_shows_how_many_prefixes_have_a_violation() -> None:
+    assert "message (in 2 prefixes)" in lint_text(
+        LintResult(violations=(violation(prefixes=("a", "b")),)), colour=False
+    )
 
 
-def test_no_colour_goes_into_a_pipe(shop: Project) -> None:
+def test_output_to_a_pipe_has_no_colour(shop: Project) -> None:
     assert "\x1b" not in shop.run("lint").out
 
 
 def test_json_has_the_agreed_keys(shop: Project) -> None:
-    (found,) = shop.run("lint", "--select", "CU101", "--format", "json").json["findings"]
-    assert found == {
+    (violation_data,) = shop.run("lint", "--select", "CU101", "--format", "json").json["findings"]
+    assert violation_data == {
         "code": "CU101",
         "severity": "error",
-        "message": '"2026-11-30T03:22:43Z" is a date with a time',
+        "message": '"2026-11-30T03:22:43Z" is a timestamp',
         "prefix": "a",
         "path": "templates/a.md.j2",
         "line": 1,
         "column": 7,
-        "hint": CODES["CU101"].hint,
+        "hint": RULES["CU101"].hint,
         "prefixes": ["a"],
     }
 
 
-def test_markdown_is_a_table_and_silent_where_nothing_was_found(shop: Project) -> None:
+def test_markdown_is_a_table_and_empty_without_violations(shop: Project) -> None:
     ran = shop.run("lint", "--select", "CU101", "--format", "markdown")
     head, rule, row, blank, summary = ran.out.splitlines()
     assert head.count("|") == rule.count("|") == row.count("|") == 6
@@ -190,9 +194,9 @@ def test_markdown_is_a_table_and_silent_where_nothing_was_found(shop: Project) -
     assert (ran.code, ran.out) == (0, "")
 
 
-def test_markdown_cannot_be_broken_by_what_was_found() -> None:
-    linted = LintResult(findings=(finding("<img src=x> a|b\n`c` *d* @team &amp;", path="templates/a|`b.md"),))
-    row = linted_markdown(linted).splitlines()[2]
+def test_markdown_escapes_messages_and_paths() -> None:
+    result = LintResult(violations=(violation("<img src=x> a|b\n`c` *d* @team &amp;", path="templates/a|`b.md"),))
+    row = lint_markdown(result).splitlines()[2]
     assert row.replace("\\|", "").count("|") == 6
     for mark in ("<img", "`c", "*d"):
         assert re.findall(rf"(.){re.escape(mark)}", row) == ["\\"]
@@ -204,16 +208,16 @@ def test_github_annotates_the_source_line(shop: Project) -> None:
     first, second, third = ran.out.splitlines()
     assert first == (
         "::error file=templates/a.md.j2,line=1,col=7,title=CU101 timestamp::"
-        f'"2026-11-30T03:22:43Z" is a date with a time%0A%0Ahint: {CODES["CU101"].hint}'
+        f'"2026-11-30T03:22:43Z" is a timestamp%0A%0Ahint: {RULES["CU101"].hint}'
     )
     assert second.startswith("::warning file=templates/a.md.j2,line=2,col=11,title=CU102 date::")
     assert third.startswith("::warning file=templates/a.md.j2,line=2,col=")
     assert shop.run("lint", "--ignore", "CU", "--format", "github").out == ""
 
 
-def test_github_annotations_escape_what_the_runner_unescapes() -> None:
-    linted = LintResult(findings=(finding("50 % of a,b: x", path="a,b:c%.md", severity="info"),))
-    assert linted_github(linted, "sub/{}".format) == (
+def test_github_annotations_escape_special_characters() -> None:
+    result = LintResult(violations=(violation("50 % of a,b: x", path="a,b:c%.md", severity="info"),))
+    assert lint_github(result, "sub/{}".format) == (
         "::notice file=sub/a%2Cb%3Ac%25.md,line=3,col=5,title=CU101 timestamp::50 %25 of a,b: x%0A%0Ahint: do it"
     )
 
@@ -223,8 +227,8 @@ def test_annotations_and_sarif_name_files_from_the_root_of_the_repository(shop: 
     ran = shop.run("lint", "--select", "CU101", "--format", "github")
     assert ran.out.startswith("::error file=project/templates/a.md.j2,line=1,")
     run = shop.run("lint", "--select", "CU101", "--format", "sarif").json["runs"][0]
-    place = run["results"][0]["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == "project/templates/a.md.j2"
+    location = run["results"][0]["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "project/templates/a.md.j2"
 
 
 SARIF: dict[str, Any] = {
@@ -326,11 +330,11 @@ SARIF: dict[str, Any] = {
         },
     },
 }
-"""What SARIF 2.1.0 asks of the parts that are used."""
+"""The JSON Schema of the parts of SARIF 2.1.0 that are used."""
 
 
-def test_sarif_is_of_the_standard_s_form(shop: Project) -> None:
-    shop.write({"templates/b c.md.j2": "lost\n"})
+def test_sarif_is_valid(shop: Project) -> None:
+    shop.write({"templates/b c.md.j2": "unused\n"})
     ran = shop.run("lint", "--format", "sarif")
     assert ran.code == 1
     jsonschema.Draft202012Validator(SARIF).validate(ran.json)
@@ -344,45 +348,58 @@ def test_sarif_is_of_the_standard_s_form(shop: Project) -> None:
         ("CU203", "CU203", "warning"),
         ("CU502", "CU502", "warning"),
     ]
-    places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
-    assert places[0]["region"] == {"startLine": 1, "startColumn": 7}
-    assert places[3]["artifactLocation"]["uri"] == "templates/b%20c.md.j2"
+    locations = [result["locations"][0]["physicalLocation"] for result in run["results"]]
+    assert locations[0]["region"] == {"startLine": 1, "startColumn": 7}
+    assert locations[3]["artifactLocation"]["uri"] == "templates/b%20c.md.j2"
 
 
-def test_sarif_knows_a_finding_again_when_lines_move(shop: Project) -> None:
-    def known() -> list[dict[str, str]]:
+def test_sarif_recognizes_a_violation_when_lines_move(shop: Project) -> None:
+    def identities() -> list[dict[str, str]]:
         run = shop.run("lint", "--format", "sarif").json["runs"][0]
         return [result["partialFingerprints"] for result in run["results"]]
 
-    before = known()
+    before = identities()
     shop.write({"templates/a.md.j2": f"Hello.\n\n{TEMPLATE}"})
-    assert known() == before
+    assert identities() == before
     assert len({json.dumps(item) for item in before}) == 3
 
 
-def test_all_codes_are_listed_without_a_project(cacheunit: Cacheunit, tmp_path: Path) -> None:
+def test_all_rules_are_listed_without_a_project(cacheunit: Cacheunit, tmp_path: Path) -> None:
     ran = cacheunit("-C", tmp_path, "lint", "--codes")
     assert ran.code == 0
-    assert [line.split()[0] for line in ran.out.splitlines()] == list(CODES)
+    assert [line.split()[0] for line in ran.out.splitlines()] == list(RULES)
     listed = cacheunit("-C", tmp_path, "lint", "--codes", "--format", "json").json["codes"]
-    assert [code["code"] for code in listed] == list(CODES)
+    assert [code["code"] for code in listed] == list(RULES)
     assert cacheunit("-C", tmp_path, "lint", "--codes", "--format", "sarif").code == 2
 
 
-def test_codes_are_well_formed() -> None:
-    names = [code.name for code in CODES.values()]
+def test_rules_have_unique_codes_and_names_in_known_groups() -> None:
+    names = [*(rule.name for rule in RULES.values()), *GROUPS.values(), *FORMER_NAMES]
     assert len(set(names)) == len(names)
-    for key, code in CODES.items():
-        assert key == code.code
-        assert re.fullmatch(r"CU\d\d\d", key)
-        assert key[:3] in GROUPS
-        assert re.fullmatch(r"[a-z][a-z-]+", code.name)
+    for code, rule in RULES.items():
+        assert code == rule.code
+        assert re.fullmatch(r"CU\d\d\d", code)
+        assert code[:3] in GROUPS
+        assert re.fullmatch(r"[a-z][a-z-]+", rule.name)
 
 
-def test_the_page_lists_every_code_with_its_severity(pytestconfig: pytest.Config) -> None:
+def test_each_group_of_rules_is_the_module_of_that_name() -> None:
+    for group, name in GROUPS.items():
+        module = importlib.import_module(f"cacheunit_build.lint.rules.{name}")
+        assert [rule.code for rule in module.RULES] == [code for code in RULES if code.startswith(group)]
+
+
+@pytest.mark.parametrize(("former_name", "code"), FORMER_NAMES.items())
+def test_former_names_of_rules_are_accepted(former_name: str, code: str) -> None:
+    assert select_rules([former_name], []).select == (code,)
+    comment = f"{{# cacheunit: ignore {former_name} #}}"
+    assert parse_suppressions(comment, "a.md.j2").suppresses(code, 1)
+
+
+def test_the_documentation_lists_every_rule_word_for_word(pytestconfig: pytest.Config) -> None:
     page = (pytestconfig.rootpath / "docs/lint.md").read_text(encoding="utf-8")
-    for code in CODES.values():
-        assert f"| {code.code} | {code.name} | {code.severity} |" in page
+    rows = re.findall(r"^\| (CU\d\d\d) \| (.+?) \| (error|warning|info) \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert rows == [(rule.code, rule.name, rule.severity, rule.meaning, rule.hint) for rule in RULES.values()]
 
 
 # Comments
@@ -399,9 +416,9 @@ def test_the_page_lists_every_code_with_its_severity(pytestconfig: pytest.Config
         "Built 2026-11-30T03:22:43Z.\nOn.\n\n{# cacheunit: ignore-file CU1 #}\n",
     ],
 )
-def test_a_comment_ignores_a_code_on_its_line_the_next_one_or_in_the_file(project: Project, template: str) -> None:
+def test_a_comment_suppresses_a_rule_on_its_line_the_next_line_or_in_the_file(project: Project, template: str) -> None:
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": template})
-    assert codes(project) == []
+    assert lint_codes(project) == []
 
 
 @pytest.mark.parametrize(
@@ -413,12 +430,12 @@ def test_a_comment_ignores_a_code_on_its_line_the_next_one_or_in_the_file(projec
         "cacheunit: ignore CU101\nBuilt 2026-11-30T03:22:43Z.\n",
     ],
 )
-def test_a_comment_ignores_nothing_else(project: Project, template: str) -> None:
+def test_a_comment_suppresses_nothing_else(project: Project, template: str) -> None:
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": template})
-    assert "CU101" in codes(project)
+    assert "CU101" in lint_codes(project)
 
 
-def test_comments_in_manifests_and_data_ignore_too(project: Project) -> None:
+def test_comments_in_manifests_and_data_suppress_rules_too(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": (
@@ -436,7 +453,7 @@ def test_comments_in_manifests_and_data_ignore_too(project: Project) -> None:
     ]
 
 
-def test_a_file_that_nothing_looks_for_can_say_that_this_is_meant(project: Project) -> None:
+def test_a_comment_in_an_unused_template_suppresses_the_rule(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\n",
@@ -444,27 +461,27 @@ def test_a_file_that_nothing_looks_for_can_say_that_this_is_meant(project: Proje
             "templates/draft.md.j2": "{# cacheunit: ignore-file CU502 - for next week #}\nDraft.\n",
         }
     )
-    assert codes(project) == []
+    assert lint_codes(project) == []
 
 
 @pytest.mark.parametrize(
     ("comment", "column", "message", "hint"),
     [
-        ("{# cacheunit: ignore CU110 #}", 4, 'there is no code "CU110" to ignore', "did you mean "),
-        ("{# cacheunit: ignore CU101, dtae #}", 4, 'there is no code "dtae" to ignore', 'did you mean "date"?'),
-        ("{# cacheunit: ignore #}", 4, "the comment names no code to ignore", "write: cacheunit: ignore CU101"),
+        ("{# cacheunit: ignore CU110 #}", 4, 'unknown rule "CU110" in an ignore comment', "did you mean "),
+        ("{# cacheunit: ignore CU101, dtae #}", 4, 'unknown rule "dtae" in an ignore comment', 'did you mean "date"?'),
+        ("{# cacheunit: ignore #}", 4, "the ignore comment names no rule", "write: cacheunit: ignore CU101"),
     ],
 )
-def test_a_comment_that_ignores_no_known_code_is_a_finding(
+def test_a_comment_that_names_no_known_rule_is_reported(
     project: Project, comment: str, column: int, message: str, hint: str
 ) -> None:
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"One.\nA. {comment}\n"})
-    (found,) = project.run("lint", "--format", "json").json["findings"]
-    assert (found["code"], found["severity"], found["prefix"]) == ("CU504", "warning", "a")
-    assert (found["path"], found["line"], found["column"], found["message"]) == (
+    (violation_data,) = project.run("lint", "--format", "json").json["findings"]
+    assert (violation_data["code"], violation_data["severity"], violation_data["prefix"]) == ("CU504", "warning", "a")
+    assert (violation_data["path"], violation_data["line"], violation_data["column"], violation_data["message"]) == (
         "templates/a.md.j2",
         2,
         column,
         message,
     )
-    assert found["hint"].startswith(hint)
+    assert violation_data["hint"].startswith(hint)

@@ -1,4 +1,4 @@
-"""What lint reads of one prefix: its manifest, the texts of its variants, and those of its tools."""
+"""Collects what the rules read of one prefix: its manifest, the texts of its variants, and those of its tools."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.segment import Segment
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.manifest import expand
 from cacheunit_build.parsing.tools import NOT_SENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.manifest import Manifest, Variant
@@ -22,77 +23,100 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """One variant: its texts, what was rendered, and the artifacts made from that."""
+class VariantInputs:
+    """What the rules read of one variant.
+
+    Attributes:
+        variant: the variant.
+        rendered: what its templates gave.
+        system: the system text; None where it is empty.
+        turns: the example turns, in order.
+        artifacts: the artifacts made from it, one for each target.
+    """
 
     variant: Variant
     rendered: Rendered
-    passages: tuple[Segment, ...]
+    system: Segment | None
+    turns: tuple[Segment, ...]
     artifacts: tuple[Artifact, ...]
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The system text, where there is one, and the example turns."""
+        return self.turns if self.system is None else (self.system, *self.turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """One prefix: its manifest, the variants that are meant, the texts of its tools with the line of each.
+class PrefixInputs:
+    """What the rules read of one prefix.
 
-    `whole`: all variants are meant.
+    Attributes:
+        manifest: the manifest of the prefix.
+        variants: the selected variants, at least one.
+        tools: the texts of its tools.
+        has_all_variants: whether every variant of the manifest is selected.
     """
 
     manifest: Manifest
-    scripts: tuple[Script, ...]
+    variants: tuple[VariantInputs, ...]
     tools: tuple[Segment, ...]
-    tool_lines: Mapping[tuple[str, tuple[str | int, ...]], int]
-    whole: bool
+    has_all_variants: bool
 
 
-def read_prefix(
+def read_prefix_inputs(
     manifest: Manifest, files: ProjectFiles, renderer: Renderer, selection: Selection, artifacts: Sequence[Artifact]
-) -> Reading:
-    """Reads a prefix again that has been compiled without a fault into `artifacts`."""
-    lines: dict[tuple[str, tuple[str | int, ...]], int] = {}
-    tools: list[Segment] = []
-    for file in dict.fromkeys(map(normal_path, manifest.tools)):
-        document = parse_data(files.read(file) or b"", file, floats=True)
-        for keys, text in _texts(document.value, ()):
-            tools.append(Segment(kind="tool", text=text, path=file, keys=keys))
-            lines[file, keys] = document.line(keys) or 1
+) -> PrefixInputs:
+    """Returns the inputs of a prefix that compiled without a fault into `artifacts`."""
+    tool_files = dict.fromkeys(map(normal_path, manifest.tools))
     variants = expand(manifest)
-    meant = [variant for variant in variants if selection.includes(variant.name)]
-    scripts = []
-    for variant in meant:
-        made = tuple(artifact for artifact in artifacts if artifact.prefix == variant.name)
-        if made:
-            rendered = renderer.render(variant)
-            scripts.append(
-                Script(variant=variant, rendered=rendered, passages=tuple(_passages(rendered)), artifacts=made)
-            )
-    return Reading(
+    inputs = tuple(
+        _variant_inputs(variant, renderer.render(variant), own_artifacts)
+        for variant in variants
+        if selection.includes(variant.name)
+        and (own_artifacts := tuple(artifact for artifact in artifacts if artifact.prefix == variant.name))
+    )
+    return PrefixInputs(
         manifest=manifest,
-        scripts=tuple(scripts),
-        tools=tuple(tools),
-        tool_lines=lines,
-        whole=len(scripts) == len(variants),
+        variants=inputs,
+        tools=tuple(segment for path in tool_files for segment in _tool_segments(files, path)),
+        has_all_variants=len(inputs) == len(variants),
     )
 
 
-def _passages(rendered: Rendered) -> Iterator[Segment]:
-    if rendered.system:
-        yield Segment(kind="system", text=rendered.system)
-    for index, turn in enumerate(rendered.turns):
-        yield Segment(kind="example", text=turn.text, keys=("examples", index))
+def _variant_inputs(variant: Variant, rendered: Rendered, artifacts: tuple[Artifact, ...]) -> VariantInputs:
+    """Returns a variant's inputs, with its rendered texts as segments."""
+    return VariantInputs(
+        variant=variant,
+        rendered=rendered,
+        system=Segment(kind="system", text=rendered.system) if rendered.system else None,
+        turns=tuple(Segment(kind="example", text=turn.text, turn=index) for index, turn in enumerate(rendered.turns)),
+        artifacts=artifacts,
+    )
 
 
-def _texts(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ANN401
-    """Every text in a tool file that is part of a request, names of properties too, with the keys above it."""
+def _tool_segments(files: ProjectFiles, path: str) -> Iterator[Segment]:
+    """Yields the texts of a tool file that are part of a request."""
+    document = parse_data(files.read(path) or b"", path, floats=True)
+    for keys, text in _sent_texts(document.value, ()):
+        line = SourceLine(path=path, line=document.line(keys) or 1)
+        yield Segment(kind="tool", text=text, tool_line=line)
+
+
+def _sent_texts(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ANN401
+    """Yields every text in the value of a tool file that is sent in a request, with the keys that lead to it.
+
+    Texts are string values, and names of properties where they are not ASCII.
+    """
     if isinstance(value, str):
         yield keys, value
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _texts(item, (*keys, index))
+            yield from _sent_texts(item, (*keys, index))
     elif isinstance(value, dict):
         for key, item in value.items():
-            if key in NOT_SENT and "properties" not in keys[-1:]:
+            is_property = keys[-1:] == ("properties",)
+            if key in NOT_SENT and not is_property:
                 continue
             if not key.isascii():
                 yield (*keys, key), key
-            yield from _texts(item, (*keys, key))
+            yield from _sent_texts(item, (*keys, key))

@@ -1,207 +1,203 @@
-"""The story of lint: compiles a project, inspects every prefix, and says each thing once."""
+"""Lints a project: compiles it, runs all rules, and merges what several variants or targets have in common."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.project import compile_or_fail, manifest_names, source_maps
+from cacheunit_build.compiler.project import compile_or_fail, manifest_names
 from cacheunit_build.domain.artifact import Artifact
 from cacheunit_build.domain.protocols import Selection
-from cacheunit_build.lint.inputs import read_prefix
-from cacheunit_build.lint.prefix_linter import Found, Inspection, Means, counting, found_at
-from cacheunit_build.lint.registry import Chosen
-from cacheunit_build.lint.results import SEVERITIES, LintResult, Violation
-from cacheunit_build.lint.rules.layout import MOST, advise, prefixes_part
-from cacheunit_build.lint.rules.project import look_alikes, unreachable
-from cacheunit_build.lint.rules.sections import likely_pairs
-from cacheunit_build.lint.source_locator import Location, SourceTexts
-from cacheunit_build.lint.suppressions import ignores_in
+from cacheunit_build.lint.context import LintContext
+from cacheunit_build.lint.divergence import similar_pairs
+from cacheunit_build.lint.inputs import read_prefix_inputs
+from cacheunit_build.lint.prefix_linter import PrefixLinter, token_counter
+from cacheunit_build.lint.registry import RuleSelection
+from cacheunit_build.lint.results import LintResult, Location, Violation
+from cacheunit_build.lint.rule import SEVERITIES
+from cacheunit_build.lint.rules.layout import MAJORITY, PrefixText, prefixes_diverge_early
+from cacheunit_build.lint.rules.leaks import SECRET
+from cacheunit_build.lint.rules.project import similar_names, unused_templates
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, SecretScanner
-    from cacheunit_build.lint.inputs import Reading, Script
-    from cacheunit_build.lint.segment import Segment
+    from cacheunit_build.lint.inputs import PrefixInputs
 
 
 def lint(
     adapters: Adapters,
     selection: Selection | None = None,
-    chosen: Chosen | None = None,
+    rules: RuleSelection | None = None,
     *,
-    scan: SecretScanner | None = None,
+    scan_secrets: SecretScanner | None = None,
     progress: ProgressCallback | None = None,
 ) -> LintResult:
-    """Lints what `selection` takes, everything if None.
+    """Lints the selected prefixes of a project. Nothing is written.
 
     Args:
         adapters: the outside world.
-        selection: which artifacts; what is about the whole project is looked for where it takes everything.
-        chosen: which codes.
-        scan: what finds secrets; without it, a note says that none were looked for.
-        progress: called with the number of manifests done and of all.
+        selection: which prefixes and targets; everything if None. Rules about the whole project need everything.
+        rules: which rules to report; all if None.
+        scan_secrets: finds secrets; if None, a note says that none were looked for.
+        progress: called with the number of manifests compiled, and of all.
 
     Raises:
-        CacheunitError: every fault in the sources: what cannot be compiled cannot be linted.
+        CacheunitError: every fault in the sources, since only what compiles can be linted.
     """
-    selection, chosen = selection or Selection(), chosen or Chosen()
+    selection, rules = selection or Selection(), rules or RuleSelection()
     compiled = compile_or_fail(adapters, selection, progress)
-    linter = _Linter(adapters, compiled, selection, chosen, scan if chosen.takes("CU204") else None)
-    found = [item for item in linter.found() if chosen.takes(item.finding.code)]
-    notes = () if scan or not chosen.takes("CU204") else ("secrets were not looked for",)
-    return LintResult(findings=tuple(_merged(found, linter.families)), notes=notes)
+    secrets_wanted = rules.includes(SECRET.code)
+    context = LintContext(adapters, compiled, rules, scan_secrets if secrets_wanted else None)
+    linter = _ProjectLinter(adapters, compiled, selection, context)
+    violations = [violation for violation in linter.violations() if rules.includes(violation.code)]
+    notes = () if scan_secrets or not secrets_wanted else ("secrets were not checked",)
+    return LintResult(violations=tuple(_merge(violations, linter.variant_names())), notes=notes)
 
 
-class _Linter:
-    """Runs all rules over a project."""
+class _ProjectLinter:
+    """Runs all rules over a compiled project."""
 
     def __init__(
-        self,
-        adapters: Adapters,
-        compiled: CompiledProject,
-        selection: Selection,
-        chosen: Chosen,
-        scan: SecretScanner | None,
+        self, adapters: Adapters, compiled: CompiledProject, selection: Selection, context: LintContext
     ) -> None:
         self._files = adapters.files
         self._compiled = compiled
-        self._everything = not selection
-        self._wanted = Chosen(ignore=chosen.ignore)
-        sources = self._sources = SourceTexts(adapters.files.read)
-        self._ignores = cache(lambda path: ignores_in(sources.text(path), path))
-        readings = self._read(selection)
-        self.families = {r.manifest.name: {s.variant.name for s in r.scripts} for r in readings if r.whole}
-        variants = {script.variant.name: script.variant for reading in readings for script in reading.scripts}
-        self._origins = cache(lambda name: source_maps(adapters.files, compiled.config, variants[name]))
-        means = Means(targets=compiled.targets, sources=sources, scan=scan, meant=self._is_meant, locate=self._locate)
-        self._inspections = {reading.manifest.name: (reading, Inspection(reading, means)) for reading in readings}
+        self._context = context
+        self._is_whole_project = not selection
+        self._linters = {inputs.manifest.name: PrefixLinter(inputs, context) for inputs in self._read_inputs(selection)}
 
-    def _locate(self, script: Script, passage: Segment, span: tuple[int, int]) -> tuple[str, int] | None:
-        origins = self._origins(script.variant.name)
-        source = origins.system if passage.kind == "system" else origins.turns[int(passage.keys[-1])]
-        chain = source.at(span[0])
-        return (chain[0].path, chain[0].line) if chain else None
-
-    def _read(self, selection: Selection) -> list[Reading]:
-        """The prefixes that were compiled, each read once more."""
-        config, files = self._compiled.config, self._files
-        renderer = Renderer(files.read, list, config.templates)
-        made: dict[str, list[Artifact]] = {}
+    def _read_inputs(self, selection: Selection) -> Iterator[PrefixInputs]:
+        """Yields the inputs of every prefix that was compiled, in the order of names."""
+        settings, files = self._compiled.settings, self._files
+        renderer = Renderer(files.read, list, settings.templates)
+        by_prefix: dict[str, list[Artifact]] = {}
         for artifact in self._compiled.artifacts:
-            assert isinstance(artifact, Artifact)  # noqa: S101 - nothing is reused here
-            made.setdefault(artifact.prefix.partition("@")[0], []).append(artifact)
-        return [
-            read_prefix(made[name][0].variant.manifest, files, renderer, selection, made[name])
-            for name, _ in manifest_names(files, config)
-            if name in made
-        ]
+            by_prefix.setdefault(artifact.prefix.partition("@")[0], []).append(artifact)
+        for name, _ in manifest_names(files, settings):
+            if name in by_prefix:
+                artifacts = by_prefix[name]
+                yield read_prefix_inputs(artifacts[0].variant.manifest, files, renderer, selection, artifacts)
 
-    def _is_meant(self, code: str, place: Location) -> bool:
-        return not self._wanted.takes(code) or self._ignores(place.path).hides(code, place.line)
-
-    def found(self) -> Iterator[Found]:
-        """Every finding that no comment ignores."""
-        for item in self._all():
-            finding = item.finding
-            if not self._ignores(finding.path).hides(finding.code, finding.line):
-                yield item
-
-    def _all(self) -> Iterator[Found]:
-        for _, inspection in self._inspections.values():
-            yield from inspection.found()
-        yield from self._pairs()
-        yield from self._files_and_names()
-        yield from self._comments()
-
-    def _pairs(self) -> Iterator[Found]:
-        """Prefixes of one target that share most of their text, but not at their beginning; each with its likest."""
-        texts: dict[str, dict[str, tuple[str, Artifact]]] = {}
-        for name, (reading, _) in self._inspections.items():
-            script = reading.scripts[0]
-            for artifact in script.artifacts if script.rendered.system else ():
-                texts.setdefault(artifact.target, {})[name] = (script.rendered.system, artifact)
-        for target, by_name in texts.items():
-            ready = self._compiled.targets[target]
-            for name, other in likely_pairs({name: text for name, (text, _) in by_name.items()}, MOST):
-                advice = prefixes_part(by_name[name], by_name[other], ready.target.cache, counting(ready))
-                if advice is not None:
-                    place = self._inspections[name][1].place_of_offset(advice.offset or 0)
-                    yield found_at(advice, place, name, f"{name} {other}")
-
-    def _files_and_names(self) -> Iterator[Found]:
-        """Templates that nothing looks for, and names of prefixes and templates that look alike."""
-        config, files = self._compiled.config, self._files
-        manifests = dict(manifest_names(files, config))
-        for name, other in look_alikes(manifests) if self._everything else ():
-            what = advise("CU503", f'prefix "{name}" looks like "{other}"')
-            yield found_at(what, Location(path=manifests[name], line=1, column=1), name)
-        if not self._everything or not files.exists(config.templates):
-            return
-        templates = {path: self._sources.text(path) for path in files.walk(config.templates)}
-        looked_for = {lookup.path for artifact in self._compiled.artifacts for lookup in artifact.lookups}
-        for path in unreachable(templates, looked_for, config.templates):
-            what = advise("CU502", "no prefix looks for this file")
-            yield found_at(what, Location(path=path, line=1, column=1), None)
-        for path, other in look_alikes(templates):
-            what = advise("CU503", f'looks like "{other}"')
-            yield found_at(what, Location(path=path, line=1, column=1), None)
-
-    def _comments(self) -> Iterator[Found]:
-        """Comments that are to ignore what there is no code for."""
-        looked_for = {
-            lookup.path: artifact.prefix.partition("@")[0]
-            for artifact in reversed(self._compiled.artifacts)
-            for lookup in artifact.lookups
-            if lookup.found is not None
+    def variant_names(self) -> dict[str, set[str]]:
+        """Returns the names of all variants of each prefix that is linted in all its variants."""
+        return {
+            name: {variant.variant.name for variant in linter.inputs.variants}
+            for name, linter in self._linters.items()
+            if linter.inputs.has_all_variants
         }
-        for path, prefix in sorted(looked_for.items()):
-            for line, column, message, hint in self._ignores(path).odd:
-                yield found_at(
-                    advise("CU504", message, hint=hint), Location(path=path, line=line, column=column), prefix
-                )
+
+    def violations(self) -> Iterator[Violation]:
+        """Yields every violation that no comment suppresses."""
+        for violation in self._all_violations():
+            if not self._context.is_suppressed(violation.code, violation.location):
+                yield violation
+
+    def _all_violations(self) -> Iterator[Violation]:
+        """Yields the violations of all rules."""
+        for linter in self._linters.values():
+            yield from linter.violations()
+        yield from self._prefixes_diverge()
+        if self._is_whole_project:
+            yield from self._similar_prefixes()
+            yield from self._template_files()
+        yield from self._ignore_comments()
+
+    def _prefixes_diverge(self) -> Iterator[Violation]:
+        """Yields pairs of prefixes of one target that share most of their text, but not their beginning."""
+        by_target: dict[str, dict[str, PrefixText]] = {}
+        for name, linter in self._linters.items():
+            first = linter.inputs.variants[0]
+            for artifact in first.artifacts:
+                if first.system is not None:
+                    prefix = PrefixText(system=first.system, artifact=artifact)
+                    by_target.setdefault(artifact.target, {})[name] = prefix
+        for target_name, prefixes in by_target.items():
+            target = self._context.targets[target_name]
+            texts = {name: prefix.system.text for name, prefix in prefixes.items()}
+            for name, other in similar_pairs(texts, MAJORITY):
+                prefix, linter = prefixes[name], self._linters[name]
+                match = prefixes_diverge_early(prefix, prefixes[other], target.target.cache, token_counter(target))
+                if match is not None:
+                    location = linter.location(linter.inputs.variants[0], prefix.system, match)
+                    yield Violation.of(match, location, name, f"{name} {other}")
+
+    def _similar_prefixes(self) -> Iterator[Violation]:
+        """Yields prefixes whose names look alike."""
+        manifests = dict(manifest_names(self._files, self._compiled.settings))
+        for name, problem in similar_names(manifests, "prefix"):
+            yield Violation.of(problem, Location(path=manifests[name], line=1), name)
+
+    def _template_files(self) -> Iterator[Violation]:
+        """Yields templates that no prefix uses, and templates whose names look alike."""
+        folder = self._compiled.settings.templates
+        if not self._files.exists(folder):
+            return
+        templates = {path: self._context.sources.text(path) for path in self._files.walk(folder)}
+        looked_up = {lookup.path for record in self._compiled.records for lookup in record.lookups}
+        for path, problem in (*unused_templates(templates, looked_up, folder), *similar_names(templates, "template")):
+            yield Violation.of(problem, Location(path=path, line=1))
+
+    def _ignore_comments(self) -> Iterator[Violation]:
+        """Yields ignore comments that name no known rule, each with the first prefix that reads the file."""
+        prefix_by_path: dict[str, str] = {}
+        for record in self._compiled.records:
+            for lookup in record.lookups:
+                if lookup.found is not None:
+                    prefix_by_path.setdefault(lookup.path, record.prefix.partition("@")[0])
+        for path, prefix in sorted(prefix_by_path.items()):
+            for comment in self._context.suppressions(path).invalid_comments:
+                yield Violation.of(comment.problem, comment.location, prefix)
 
 
-def _merged(found: Iterable[Found], families: dict[str, set[str]]) -> list[Violation]:
-    """One finding for each place and subject, as severe as its worst, in the order of places."""
-    same: dict[tuple[object, ...], list[Violation]] = {}
-    for item in found:
-        finding = item.finding
-        key = (finding.path, finding.line, finding.column, finding.code, item.subject)
-        same.setdefault(key, []).append(finding)
+def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]]) -> list[Violation]:
+    """Returns one violation for each location, rule and subject, in the order of locations.
+
+    Variants, targets and prefixes that share a source have the same violation in it; the worst severity is kept.
+    """
+    groups: dict[tuple[object, ...], list[Violation]] = {}
+    for violation in violations:
+        groups.setdefault((violation.location, violation.code, violation.subject), []).append(violation)
     merged = []
-    for findings in same.values():
-        worst = min(findings, key=lambda finding: SEVERITIES.index(finding.severity))
-        names = _folded([name for finding in findings for name in finding.prefixes], families)
-        merged.append(replace(worst, prefixes=names))
-    return _lined(sorted(merged, key=lambda finding: (finding.path, finding.line, finding.column, finding.code)))
+    for group in groups.values():
+        # min() returns the first of equals: the violation of the first prefix, variant and target.
+        worst = min(group, key=lambda violation: SEVERITIES.index(violation.severity))
+        names = {name for violation in group for name in violation.prefixes}
+        merged.append(replace(worst, prefixes=_fold_variants(names, variant_names)))
+    merged.sort(key=lambda violation: (violation.path, violation.line, violation.column, violation.code))
+    return _merge_repeated_characters(merged)
 
 
-def _lined(findings: list[Violation]) -> list[Violation]:
-    """Characters that repeat on a line are said once, with their number."""
-    kept: list[Violation] = []
-    repeated: dict[tuple[object, ...], list[int]] = {}
-    for finding in findings:
-        key = (finding.path, finding.line, finding.code, finding.severity, finding.message, finding.prefixes)
-        if not finding.code.startswith("CU3") or key not in repeated:
-            repeated[key] = [len(kept), 0]
-            kept.append(finding)
+def _merge_repeated_characters(violations: list[Violation]) -> list[Violation]:
+    """Returns the violations, with equal ones of CU3xx on one line as one that says how many more there are."""
+    kept: dict[tuple[object, ...], Violation] = {}
+    repeats: Counter[tuple[object, ...]] = Counter()
+    for index, violation in enumerate(violations):
+        line = (violation.path, violation.line, violation.code, violation.severity)
+        is_character = violation.code.startswith("CU3")
+        key = (*line, violation.message, violation.prefixes) if is_character else (index,)
+        if key in kept:
+            repeats[key] += 1
         else:
-            repeated[key][1] += 1
-    for index, more in repeated.values():
-        if more:
-            kept[index] = replace(kept[index], message=f"{kept[index].message}, and {more:,} more on this line")
-    return kept
+            kept[key] = violation
+    return [
+        replace(violation, message=f"{violation.message}, and {repeats[key]:,} more on this line")
+        if repeats[key]
+        else violation
+        for key, violation in kept.items()
+    ]
 
 
-def _folded(names: Iterable[str], families: dict[str, set[str]]) -> tuple[str, ...]:
-    """Each name once; all variants of a prefix are the prefix."""
-    given = set(names)
-    for prefix, variants in families.items():
-        if variants <= given:
-            given = given - variants | {prefix}
-    return tuple(sorted(given))
+def _fold_variants(names: set[str], variant_names: Mapping[str, set[str]]) -> tuple[str, ...]:
+    """Returns the names sorted, with the name of a prefix in place of all its variants.
+
+    With the variants x and y of a: {a@x, a@y, b} -> (a, b); {a@x, b} -> (a@x, b).
+    """
+    for prefix, variants in variant_names.items():
+        if variants <= names:
+            names = names - variants | {prefix}
+    return tuple(sorted(names))

@@ -1,226 +1,196 @@
-"""One prefix under the rules: its texts, tools, layout and names, each finding with its place in the sources."""
+"""Runs the rules over one prefix, and locates each violation in the sources."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.results import Violation
-from cacheunit_build.lint.rules import text_hits
-from cacheunit_build.lint.rules.characters import mixed_normalization, token_hits
-from cacheunit_build.lint.rules.layout import advise, exposed, soft_end, standing, variants_part
-from cacheunit_build.lint.rules.project import look_alikes, unused
-from cacheunit_build.lint.source_locator import Location
+from cacheunit_build.lint.results import Location, Violation
+from cacheunit_build.lint.rules import layout, project
+from cacheunit_build.lint.rules.characters import character_matches, control_token_matches, mixed_normalization
+from cacheunit_build.lint.rules.leaks import leak_matches, secret_matches
+from cacheunit_build.lint.rules.volatile import is_volatile, volatile_matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
-    from cacheunit_build.domain.protocols import SecretScanner
-    from cacheunit_build.lint.inputs import Reading, Script
-    from cacheunit_build.lint.rules.layout import Advice
+    from cacheunit_build.lint.context import LintContext
+    from cacheunit_build.lint.inputs import PrefixInputs, VariantInputs
     from cacheunit_build.lint.segment import Match, Segment
-    from cacheunit_build.lint.source_locator import SourceTexts
-
-Locate = Callable[["Script", "Segment", tuple[int, int]], tuple[str, int] | None]
-"""A span of a rendered passage -> path and line of the source that it begins in, None where nobody knows."""
-
-Meant = Callable[[str, Location], bool]
-"""Whether a code at a place is to be passed over: by a comment, or by what was asked for."""
-
-_SHOWN = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A finding before it is merged with those of other variants and targets; `subject` sets it apart at its place."""
+class PrefixLinter:
+    """Runs the rules over one prefix.
 
-    finding: Violation
-    subject: str
-
-
-def found_at(told: Advice, place: Location, prefix: str | None, subject: str = "") -> Found:
-    """What is told, at its place."""
-    finding = Violation(
-        code=told.code,
-        severity=told.severity,
-        message=told.message,
-        prefixes=() if prefix is None else (prefix,),
-        path=place.path,
-        line=place.line,
-        column=place.column,
-        hint=told.hint,
-    )
-    return Found(finding=finding, subject=subject or told.message)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What inspections share: the loaded targets by name, the sources, and what finds secrets, if anything does.
-
-    `meant` says what is passed over, `locate` where a rendered text came from.
+    Attributes:
+        inputs: what is linted.
     """
 
-    targets: Mapping[str, LoadedTarget]
-    sources: SourceTexts
-    scan: SecretScanner | None
-    meant: Meant
-    locate: Locate
+    def __init__(self, inputs: PrefixInputs, context: LintContext) -> None:
+        self.inputs = inputs
+        self._manifest = inputs.manifest
+        self._context = context
+        self._text_matches = cache(_text_matches)
 
-
-class Inspection:
-    """Runs the rules over one prefix."""
-
-    def __init__(self, reading: Reading, means: Means) -> None:
-        self._reading = reading
-        self._manifest = reading.manifest
-        self._means = means
-        self._text_hits = cache(text_hits)
-
-    def found(self) -> Iterator[Found]:
-        """Every finding, those that are meant too."""
-        for script in self._reading.scripts:
-            for passage, hit in self._hits(script):
-                name = self._manifest.name if passage.kind == "tool" else script.variant.name
-                yield self._hit_at(hit, self.place(script, passage, hit.start, hit.end), name)
-            yield from self._exposed(script)
-            yield from self._standing(script)
-        yield from self._variants()
+    def violations(self) -> Iterator[Violation]:
+        """Yields every violation, those that a comment suppresses too."""
+        for variant in self.inputs.variants:
+            for segment, match in self._matches(variant):
+                prefix = self._manifest.name if segment.kind == "tool" else variant.variant.name
+                yield Violation.of(match, self.location(variant, segment, match), prefix, match.subject)
+            yield from self._volatile_before_stable(variant)
+            yield from self._token_counts(variant)
+        yield from self._variants_diverge()
         yield from self._names()
 
-    def _hits(self, script: Script) -> Iterator[tuple[Segment, Match]]:
-        first = script is self._reading.scripts[0]  # tools are the same for all variants
-        for passage in (*script.passages, *(self._reading.tools if first else ())):
-            for hit in (
-                *self._text_hits(passage),
-                *token_hits(passage, self._controls(script, passage)),
-                *self._secrets(passage),
-            ):
-                yield passage, hit
-        yield from mixed_normalization([*script.passages, *self._reading.tools])
+    # Rules about texts
 
-    def _controls(self, script: Script, passage: Segment) -> list[str]:
-        """The control tokens in a passage, of all targets of its prefix."""
-        spelt = (self._means.targets[a.target].tokenizer.controls_in(passage.text) for a in script.artifacts)
-        return list(dict.fromkeys(token for tokens in spelt for token in tokens))
+    def _matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
+        """Yields the matches of all text rules; those in tools for the first variant only, since all share them."""
+        tools = self.inputs.tools if variant is self.inputs.variants[0] else ()
+        for segment in (*variant.segments, *tools):
+            for match in self._text_matches(segment):
+                yield segment, match
+            for match in control_token_matches(segment, self._control_tokens(variant, segment)):
+                yield segment, match
+            for match in secret_matches(segment, self._context.scan_secrets):
+                yield segment, match
+        yield from mixed_normalization([*variant.segments, *self.inputs.tools])
 
-    def _secrets(self, passage: Segment) -> Iterator[Match]:
-        for start, end, kind in self._means.scan(passage.text) if self._means.scan else ():
-            shown = passage.text[start:end].partition("\n")[0][:_SHOWN]
-            yield passage.hit("CU204", start, end, f"{kind}: {shown}…")
+    def _control_tokens(self, variant: VariantInputs, segment: Segment) -> list[str]:
+        """Returns the control tokens of the variant's targets that a segment contains, each once."""
+        targets = (self._context.targets[artifact.target] for artifact in variant.artifacts)
+        return list(dict.fromkeys(token for target in targets for token in target.tokenizer.controls_in(segment.text)))
 
-    def _hit_at(self, hit: Match, place: Location, prefix: str) -> Found:
-        return found_at(advise(hit.code, hit.message, severity=hit.severity), place, prefix, hit.subject)
+    # Locations
 
-    # Places
+    def location(self, variant: VariantInputs, segment: Segment, match: Match) -> Location:
+        """Returns where in the sources the text of a match was written."""
+        span = (match.start, match.end)
+        sources = self._context.sources
+        if segment.tool_line is not None:
+            path, line = segment.tool_line.path, segment.tool_line.line
+            return sources.locate(path, line, segment.text, span) or Location(path=path, line=line)
+        source = self._context.source_line(variant.variant, segment, match.start)
+        if source is None:
+            return self._manifest_line(*(("system",) if segment.turn is None else ("examples", segment.turn)))
+        column = sources.column(source.path, source.line, segment.text, span)
+        return Location(path=source.path, line=source.line, column=column)
 
-    def place(self, script: Script, passage: Segment, start: int, end: int) -> Location:
-        """Where the sources write that part of a passage."""
-        span = (start, end)
-        if passage.path is not None:
-            first = self._reading.tool_lines[passage.path, passage.keys]
-            found = self._means.sources.written_in(passage.path, first, passage.text, span)
-            return found or Location(path=passage.path, line=first, column=1)
-        located = self._means.locate(script, passage, span)
-        if located is None:
-            return self._at(*passage.keys or ("system",))
-        path, line = located
-        return Location(path=path, line=line, column=self._means.sources.column(path, line, passage.text, span))
+    def _manifest_line(self, *keys: str | int) -> Location:
+        """Returns the line of a key in the manifest."""
+        return Location(path=self._manifest.path, line=self._manifest.line(*keys) or 1)
 
-    def _at(self, *keys: str | int) -> Location:
-        """The line of a key of the manifest."""
-        return Location(path=self._manifest.path, line=self._manifest.line(*keys) or 1, column=1)
+    def _manifest_name(self, key: str, name: str) -> Location:
+        """Returns where the manifest spells a name below a key."""
+        location = self._manifest_line(key, name)
+        column = self._context.sources.line(location.path, location.line).find(name) + 1
+        return replace(location, column=max(column, 1))
 
-    # Layout
+    # Rules about layout
 
-    def _exposed(self, script: Script) -> Iterator[Found]:
-        """For each target the first volatile hit that is neither an example nor ignored, with what stands after it."""
-        hits = [
-            (passage, hit, self.place(script, passage, hit.start, hit.end))
-            for passage in (*self._reading.tools, *script.passages)
-            for hit in self._text_hits(passage)
-            if hit.code.startswith("CU1") and not hit.example
-        ]
-        volatile = [(passage, hit, place) for passage, hit, place in hits if not self._means.meant(hit.code, place)]
-        for artifact in script.artifacts:
-            placed = ((offset_in(artifact.framed_prefix, passage, hit), hit, place) for passage, hit, place in volatile)
-            found = [item for item in placed if item[0] >= 0]
-            if not found:
+    def _volatile_before_stable(self, variant: VariantInputs) -> Iterator[Violation]:
+        """Yields, for each target, the first volatile text that a long stable part follows."""
+        volatile = list(self._volatile_matches(variant))
+        for artifact in variant.artifacts:
+            # Targets lay out tools, system text and examples in different orders.
+            matches = {
+                offset: (segment, match)
+                for segment, match in reversed(volatile)
+                if (offset := _offset_in(artifact.framed_prefix, segment, match.start)) is not None
+            }
+            if not matches:
                 continue
-            offset, hit, place = min(found, key=lambda item: item[0])
-            ready = self._means.targets[artifact.target]
-            advice = exposed(artifact, ready.target.cache, hit, offset, counting(ready))
-            if advice is not None:
-                yield found_at(advice, place, script.variant.name, hit.subject)
+            offset = min(matches)
+            segment, match = matches[offset]
+            target = self._context.targets[artifact.target]
+            problem = layout.volatile_before_stable(
+                artifact, target.target.cache, match.severity, offset, token_counter(target)
+            )
+            if problem is not None:
+                location = self.location(variant, segment, match)
+                yield Violation.of(problem, location, variant.variant.name, match.subject)
 
-    def _standing(self, script: Script) -> Iterator[Found]:
-        """What the numbers of each artifact mean."""
-        for artifact in script.artifacts:
-            rule = self._means.targets[artifact.target].target.cache
-            for advice in (*standing(artifact, rule), *soft_end(artifact, rule)):
-                of = f"{artifact.prefix} " if self._manifest.matrix else ""
-                named = f"{of}for {artifact.target}: {advice.message}"
-                key = "system" if self._manifest.system else "tools"
-                what = replace(advice, message=named)
-                yield found_at(what, self._at(key), script.variant.name, artifact.target)  # one of all variants
+    def _volatile_matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
+        """Yields the matches of volatile text that are neither examples nor turned off."""
+        for segment in (*self.inputs.tools, *variant.segments):
+            for match in self._text_matches(segment):
+                if is_volatile(match) and not self._context.is_ignored(
+                    match.rule.code, self.location(variant, segment, match)
+                ):
+                    yield segment, match
 
-    def _variants(self) -> Iterator[Found]:
-        """Where the variants part, for each target."""
-        scripts = self._reading.scripts
-        if len(scripts) < 2 or not scripts[0].rendered.system:  # noqa: PLR2004 - one has none to part from
+    def _token_counts(self, variant: VariantInputs) -> Iterator[Violation]:
+        """Yields what is wrong with the number of static tokens of each artifact."""
+        location = self._manifest_line("system" if self._manifest.system else "tools")
+        for artifact in variant.artifacts:
+            cache_rule = self._context.targets[artifact.target].target.cache
+            label = f"{artifact.prefix} for {artifact.target}" if self._manifest.matrix else f"for {artifact.target}"
+            for problem in layout.token_count_problems(artifact, cache_rule):
+                labelled = replace(problem, message=f"{label}: {problem.message}")
+                # The subject is the target alone, so that the variants of a prefix are reported as one violation.
+                yield Violation.of(labelled, location, variant.variant.name, artifact.target)
+
+    def _variants_diverge(self) -> Iterator[Violation]:
+        """Yields, for each target, where the variants diverge although they share text further on."""
+        first, *others = self.inputs.variants
+        if not others or first.system is None:
             return
-        texts = [script.rendered.system for script in scripts]
-        for artifact in scripts[0].artifacts:
-            ready = self._means.targets[artifact.target]
-            advice = variants_part(texts, artifact, ready.target.cache, counting(ready))
-            if advice is not None and advice.offset is not None:
-                yield found_at(advice, self.place_of_offset(advice.offset), self._manifest.name, "variants")
+        texts = [variant.rendered.system for variant in others]
+        for artifact in first.artifacts:
+            target = self._context.targets[artifact.target]
+            match = layout.variants_diverge_early(
+                first.system, texts, artifact, target.target.cache, token_counter(target)
+            )
+            if match is not None:
+                location = self.location(first, first.system, match)
+                yield Violation.of(match, location, self._manifest.name, "variants")
 
-    def place_of_offset(self, offset: int) -> Location:
-        """Where the word at a character of the first variant's system text is written."""
-        script = self._reading.scripts[0]
-        passage = script.passages[0]
-        end = offset
-        while end < len(passage.text) and passage.text[end].isalnum():
-            end += 1
-        return self.place(script, passage, offset, max(end, min(offset + 1, len(passage.text))))
+    # Rules about names
 
-    # Names
-
-    def _names(self) -> Iterator[Found]:
-        """Variables that nothing reads, and those that look alike."""
+    def _names(self) -> Iterator[Violation]:
+        """Yields variables, data files and axes that no template uses, and names that look alike."""
         manifest = self._manifest
-        asked = {name for script in self._reading.scripts for name in script.rendered.asked}
-        for key, name, message in unused(manifest, asked) if self._reading.whole else ():
-            yield found_at(advise("CU501", message), self._named(key, name), manifest.name)
-        keys = {name: key for key in ("variables", "data", "matrix") for name in getattr(manifest, key)}
-        for name, other in look_alikes(keys):
-            message = f'variable "{name}" looks like "{other}"'
-            yield found_at(advise("CU503", message), self._named(keys[name], name), manifest.name)
-
-    def _named(self, key: str, name: str) -> Location:
-        """Where the manifest names a variable."""
-        line = self._manifest.line(key, name) or 1
-        column = self._means.sources.line(self._manifest.path, line).find(name) + 1
-        return Location(path=self._manifest.path, line=line, column=max(column, 1))
+        if self.inputs.has_all_variants:
+            used = {name for variant in self.inputs.variants for name in variant.rendered.used_variables}
+            for key, name, problem in project.unused_names(manifest, used):
+                yield Violation.of(problem, self._manifest_name(key, name), manifest.name)
+        keys = dict.fromkeys(manifest.variables, "variables")
+        keys |= dict.fromkeys(manifest.data, "data") | dict.fromkeys(manifest.matrix, "matrix")
+        for name, problem in project.similar_names(keys, "variable"):
+            yield Violation.of(problem, self._manifest_name(keys[name], name), manifest.name)
 
 
-def offset_in(framed_prefix: str, passage: Segment, hit: Match) -> int:
-    """Where a hit stands in front of the user's words, its passage as it is or as a text in JSON; -1 if nowhere."""
-    for text, before in ((passage.text, hit.start), (_json(passage.text), len(_json(passage.text[: hit.start])))):
-        start = framed_prefix.find(text)
-        if start >= 0:
-            return start + before
-    return -1
+def _text_matches(segment: Segment) -> list[Match]:
+    """Returns the matches of all rules that need nothing but a text, in the order of the text."""
+    matches = [*volatile_matches(segment), *leak_matches(segment), *character_matches(segment)]
+    return sorted(matches, key=lambda match: (match.start, match.rule.code))
 
 
-def _json(text: str) -> str:
+def _offset_in(framed_prefix: str, segment: Segment, start: int) -> int | None:
+    """Returns where a character of a segment is in the framed prefix; None where the prefix lacks the segment.
+
+    Args:
+        framed_prefix: the text in front of the user's message; it has a segment as it is, or escaped as in JSON.
+        segment: the segment.
+        start: offset of the character in the segment.
+    """
+    as_json = _escape_json(segment.text)
+    for text, offset in ((segment.text, start), (as_json, len(_escape_json(segment.text[:start])))):
+        segment_start = framed_prefix.find(text)
+        if segment_start >= 0:
+            return segment_start + offset
+    return None
+
+
+def _escape_json(text: str) -> str:
+    """Returns a text as it is inside a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def counting(ready: LoadedTarget) -> Callable[[str], int]:
-    """What counts the tokens of a text by the vocabulary of a target."""
-    return lambda text: len(ready.tokenizer.encode(text))
+def token_counter(target: LoadedTarget) -> Callable[[str], int]:
+    """Returns a function that counts the tokens of a text by the vocabulary of a target."""
+    return lambda text: len(target.tokenizer.encode(text))

@@ -1,22 +1,43 @@
-"""What lint says of one place in a source, as a frozen value."""
+"""Defines the results of a lint run: violations with their locations in the sources."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
-Severity = Literal["error", "warning", "info"]
+if TYPE_CHECKING:
+    from cacheunit_build.lint.rule import Problem, Severity
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""From the worst on."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """A place in a source file.
+
+    Attributes:
+        path: the file, relative to the project root.
+        line: counts from 1.
+        column: counts characters from 1; 1 also where the line does not contain the text literally.
+    """
+
+    path: str
+    line: int
+    column: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One thing that would break a cache or leak.
+    """One problem at one location in the sources.
 
-    `prefixes` are the manifests, or the variants, that it was found in, none where it is about the whole project;
-    `path` is relative to the project root; `line` and `column` count from 1.
+    Attributes:
+        code: the code of the rule.
+        severity: how bad it is here.
+        message: what is wrong.
+        prefixes: the prefixes or variants that have it; empty where it concerns the whole project.
+        path: the file, relative to the project root.
+        line: counts from 1.
+        column: counts from 1.
+        hint: what to do about it.
+        subject: what the rule objects to. Violations of one rule at one location with equal subjects are one.
     """
 
     code: str
@@ -27,25 +48,51 @@ class Violation:
     line: int
     column: int
     hint: str
+    subject: str = ""
+
+    @classmethod
+    def of(cls, problem: Problem, location: Location, prefix: str | None = None, subject: str = "") -> Violation:
+        """Returns the violation for a problem at a location; its subject is the message where none is passed."""
+        return cls(
+            code=problem.rule.code,
+            severity=problem.severity,
+            message=problem.message,
+            prefixes=() if prefix is None else (prefix,),
+            path=location.path,
+            line=location.line,
+            column=location.column,
+            hint=problem.hint,
+            subject=subject or problem.message,
+        )
+
+    @property
+    def location(self) -> Location:
+        """Path, line and column as one value."""
+        return Location(path=self.path, line=self.line, column=self.column)
 
     @property
     def prefix(self) -> str | None:
-        """The first prefix that has it."""
+        """The first prefix that has it; None where it concerns the whole project."""
         return self.prefixes[0] if self.prefixes else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintResult:
-    """What `lint` found, in the order of places; `notes` say what was not looked at."""
+    """The result of a lint run.
 
-    findings: tuple[Violation, ...]
+    Attributes:
+        violations: in the order of their locations.
+        notes: checks that were skipped, one sentence each.
+    """
+
+    violations: tuple[Violation, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing that was found is an error."""
-        return all(finding.severity != "error" for finding in self.findings)
+        """Whether no violation is an error."""
+        return all(violation.severity != "error" for violation in self.violations)
 
     def count(self, severity: Severity) -> int:
-        """How many findings are that severe."""
-        return sum(finding.severity == severity for finding in self.findings)
+        """Returns the number of violations with this severity."""
+        return sum(violation.severity == severity for violation in self.violations)

@@ -1,4 +1,4 @@
-"""What the text rules read and give: a passage, and hits in it."""
+"""Defines the texts that text rules read, and the matches that they report in them."""
 
 from __future__ import annotations
 
@@ -6,135 +6,168 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.lint.registry import CODES
-from cacheunit_build.lint.results import SEVERITIES, Severity
+from cacheunit_build.lint.rule import Problem
 
-Kind = Literal["system", "example", "tool"]
+if TYPE_CHECKING:
+    from cacheunit_build.domain.source_map import SourceLine
+    from cacheunit_build.lint.rule import Rule, Severity
+
+SegmentKind = Literal["system", "example", "tool"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """A part of a passage that a rule objects to, by offsets in characters.
+class Match(Problem):
+    """A problem with a part of a segment.
 
-    `subject` is the matched text: equal ones at one place of a source are one finding. `example`: it looks meant.
+    Attributes:
+        start: offset of the first character of that part.
+        end: offset after its last character.
+        subject: the text of that part; equal subjects at one location are reported once.
+        is_example: whether the text presents it as an example, so that it is no real timestamp, id or the like.
     """
 
-    code: str
-    severity: Severity
-    message: str
     start: int
     end: int
     subject: str
-    example: bool = False
+    is_example: bool = False
 
 
-_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_BLANK = r"[ \t]*\n(?:[ \t]*\n)+"
-# Markdown's blocks of code, not what goes on with an item of a list; and those of reStructuredText.
-_INDENTED = re.compile(
-    rf"^(?!(?:[-*+\u2022]|\d+[.)]|\s)[^\n]*)[^\n]*\S{_BLANK}((?:(?: {{4}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)", re.MULTILINE
+# From ``` or ~~~ to the same fence, or to the end of the text.
+_FENCED_BLOCK = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_BLANK_LINES = r"[ \t]*\n(?:[ \t]*\n)+"
+# Indented code in Markdown; group 1 is the code. What follows an item of a list only continues that item.
+_INDENTED_BLOCK = re.compile(
+    rf"^(?!(?:[-*+\u2022]|\d+[.)]|\s)[^\n]*)[^\n]*\S{_BLANK_LINES}((?:(?: {{4}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
+    re.MULTILINE,
 )
-_LITERAL = re.compile(rf"::{_BLANK}((?:(?: {{2}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
-_SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
-_ELEMENT = re.compile(r"<([a-z]*examples?)\b[^<>]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_HEADING = re.compile(r"^(#{1,6}) [^\n]*\bexamples?\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
-_ARGUMENT = re.compile(r"\w\(\\?[\"']$|https?://\S*$")
-_NEAR = 160
-_EXAMPLE = re.compile(
+# A literal block in reStructuredText: indented lines after "::".
+_LITERAL_BLOCK = re.compile(rf"::{_BLANK_LINES}((?:(?: {{2}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
+# `code` or ``code``, on one line.
+_INLINE_CODE = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
+# <example>…</example>, <badexamples>…</badexamples>
+_EXAMPLE_ELEMENT = re.compile(r"<([a-z]*examples?)\b[^<>]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
+# "## Example answers"; group 1 is the level.
+_EXAMPLE_HEADING = re.compile(r"^(#{1,6}) [^\n]*\bexamples?\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
+# The text before a match that makes it an argument or a part of a URL: `call("`, `https://x.test/`.
+_ARGUMENT_OR_URL = re.compile(r"\w\(\\?[\"']$|https?://\S*$")
+# "z. B." and 例 are "e.g." in German, and in Chinese and Japanese.
+_EXAMPLE_WORD = re.compile(
     r"\be\.?g\.|\bexamples?\b|\bfor instance\b|\bsuch as\b|\bformat(?:ted|s)?\b|\blike\b|\bplaceholder|\bsample\b"
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",
     re.IGNORECASE,
 )
+_LINE_CONTEXT = 160
+"""Characters of a line that are read on each side of a match, since a line may be a whole document."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Sorted spans that do not overlap, for quick look-up.
+
+    Attributes:
+        starts: offsets of the first characters.
+        ends: offsets after the last characters.
+    """
+
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @classmethod
+    def joined(cls, spans: list[tuple[int, int]]) -> _Spans:
+        """Joins spans that overlap or touch: (0, 4), (2, 6), (9, 12) become (0, 6), (9, 12)."""
+        starts: list[int] = []
+        ends: list[int] = []
+        for start, end in sorted(spans):
+            if ends and start <= ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            else:
+                starts.append(start)
+                ends.append(end)
+        return cls(tuple(starts), tuple(ends))
+
+    def __contains__(self, offset: int) -> bool:
+        index = bisect_right(self.starts, offset) - 1
+        return index >= 0 and offset < self.ends[index]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """One text that the model reads: the system text, a worked turn, or a text of a tool.
+    """One text that the model reads: the system text, an example turn, or a text of a tool.
 
-    `keys` say which text of a tool file it is, or which example.
+    Attributes:
+        kind: what it is part of.
+        text: the rendered text; for a tool, the value in the tool file.
+        turn: for an example, the index of its turn in the manifest; else None.
+        tool_line: for a tool, the file and line that hold the text; else None.
     """
 
-    kind: Kind
+    kind: SegmentKind
     text: str
-    path: str | None = None
-    keys: tuple[str | int, ...] = ()
+    turn: int | None = None
+    tool_line: SourceLine | None = None
 
     @cached_property
-    def _examples(self) -> tuple[list[int], list[int]]:
-        """Starts and ends of what stands in elements and under headings that are called examples."""
-        found = [match.span() for match in _ELEMENT.finditer(self.text)]
-        for match in _HEADING.finditer(self.text):
-            end = re.compile(rf"^#{{1,{len(match[1])}}} ", re.MULTILINE).search(self.text, match.end())
-            found.append((match.start(), end.start() if end else len(self.text)))
-        return _joined(found)
+    def _example_spans(self) -> _Spans:
+        """The parts that are marked as examples, by an element or by the heading above them."""
+        spans = [match.span() for match in _EXAMPLE_ELEMENT.finditer(self.text)]
+        for heading in _EXAMPLE_HEADING.finditer(self.text):
+            next_heading = re.compile(rf"^#{{1,{len(heading[1])}}} ", re.MULTILINE).search(self.text, heading.end())
+            spans.append((heading.start(), next_heading.start() if next_heading else len(self.text)))
+        return _Spans.joined(spans)
 
     @cached_property
-    def _code(self) -> tuple[list[int], list[int]]:
-        """Starts and ends of what stands in fences, indented, and in backticks."""
-        found = [match.span() for match in _FENCE.finditer(self.text)]
-        found += [match.span(1) for pattern in (_INDENTED, _LITERAL) for match in pattern.finditer(self.text)]
-        starts, ends = _joined(found)
-        spans = (match.span() for match in _SPAN.finditer(self.text))
-        found += [span for span in spans if not _within(span[0], starts, ends)]
-        return _joined(found)
+    def _code_spans(self) -> _Spans:
+        """The parts that are code: fenced, indented, or in backticks."""
+        blocks = [match.span() for match in _FENCED_BLOCK.finditer(self.text)]
+        blocks += [
+            match.span(1) for pattern in (_INDENTED_BLOCK, _LITERAL_BLOCK) for match in pattern.finditer(self.text)
+        ]
+        in_blocks = _Spans.joined(blocks)
+        inline = [match.span() for match in _INLINE_CODE.finditer(self.text) if match.start() not in in_blocks]
+        return _Spans.joined(blocks + inline)
 
     def in_code(self, offset: int) -> bool:
-        """Whether that character stands in a block of code or in backticks."""
-        return _within(offset, *self._code)
+        """Returns whether a character is in a code block or in backticks."""
+        return offset in self._code_spans
 
-    def before(self, offset: int) -> str:
-        """What stands in front of that character on its line, as far as a reader looks back."""
-        return self.text[max(self.text.rfind("\n", 0, offset) + 1, offset - _NEAR) : offset]
+    def line_before(self, offset: int) -> str:
+        """Returns the text before a character on its line, 160 characters at most."""
+        return self.text[max(self.text.rfind("\n", 0, offset) + 1, offset - _LINE_CONTEXT) : offset]
 
-    def line(self, offset: int) -> str:
-        """The line around that character, as far as a reader looks."""
-        end = self.text.find("\n", offset, offset + _NEAR)
-        return self.before(offset) + self.text[offset : offset + _NEAR if end < 0 else end]
+    def line_around(self, offset: int) -> str:
+        """Returns the line of a character, 160 characters at most on each side of it."""
+        end = self.text.find("\n", offset, offset + _LINE_CONTEXT)
+        return self.line_before(offset) + self.text[offset : offset + _LINE_CONTEXT if end < 0 else end]
+
+    def word_at(self, offset: int) -> tuple[int, int]:
+        """Returns the span of the rest of the word at an offset, or of one character where there is no word."""
+        end = offset
+        while end < len(self.text) and self.text[end].isalnum():
+            end += 1
+        return offset, max(end, min(offset + 1, len(self.text)))
 
     def in_example(self, offset: int) -> bool:
-        """Whether that character stands in code, in a URL or an argument, or in a part that is called examples."""
-        beside = _ARGUMENT.search(self.before(offset)) is not None
-        return beside or self.in_code(offset) or _within(offset, *self._examples)
+        """Returns whether a character is in code, in a URL, in an argument, or in a part marked as an example."""
+        is_argument = _ARGUMENT_OR_URL.search(self.line_before(offset)) is not None
+        return is_argument or self.in_code(offset) or offset in self._example_spans
 
-    def is_example(self, offset: int) -> bool:
-        """Whether what stands there looks meant: in an example, in a table, or on a line that says so."""
-        line = self.line(offset)
-        table = max(line.count("\t"), line.count("|") - 1) > 1
-        return table or self.in_example(offset) or _EXAMPLE.search(line) is not None
+    def looks_like_example(self, offset: int) -> bool:
+        """Returns whether a character is in an example, in a table, or on a line with words such as "e.g."."""
+        line = self.line_around(offset)
+        in_table = max(line.count("\t"), line.count("|") - 1) > 1
+        return in_table or self.in_example(offset) or _EXAMPLE_WORD.search(line) is not None
 
-    def hit(self, code: str, start: int, end: int, message: str, severity: Severity | None = None) -> Match:
-        """A hit of a code, as severe as usual if nothing else is said."""
-        subject = self.text[start:end]
+    def match(self, rule: Rule, span: tuple[int, int], message: str, severity: Severity | None = None) -> Match:
+        """Returns a match of a rule at a span, with the rule's own severity where none is passed."""
+        start, end = span
         return Match(
-            code=code,
-            severity=severity or CODES[code].severity,
+            rule=rule,
+            severity=severity or rule.severity,
             message=message,
+            hint=rule.hint,
             start=start,
             end=end,
-            subject=subject,
+            subject=self.text[start:end],
         )
-
-
-def milder(severity: Severity) -> Severity:
-    """One step less severe; info stays info."""
-    return SEVERITIES[min(SEVERITIES.index(severity) + 1, len(SEVERITIES) - 1)]
-
-
-def _joined(spans: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """Starts and ends of spans, those that overlap made one."""
-    starts: list[int] = []
-    ends: list[int] = []
-    for start, end in sorted(spans):
-        if ends and start <= ends[-1]:
-            ends[-1] = max(ends[-1], end)
-        else:
-            starts.append(start)
-            ends.append(end)
-    return starts, ends
-
-
-def _within(offset: int, starts: list[int], ends: list[int]) -> bool:
-    index = bisect_right(starts, offset) - 1
-    return index >= 0 and offset < ends[index]

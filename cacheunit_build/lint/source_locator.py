@@ -1,33 +1,29 @@
-"""Where in the sources a part of a text was written."""
+"""Finds the line and column of a source file that a part of a rendered text was written in."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.document import decode
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.lint.results import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_NEAR = 200
-_LEAST = 6
+_MAX_CONTEXT = 200
+"""Characters on each side that are compared to tell equal texts in one file apart."""
 
+_MIN_LINE = 6
+"""Shorter lines of a text with several lines are too common to locate it by."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Location:
-    """A line of a source and a column in it, both from 1."""
-
-    path: str
-    line: int
-    column: int
+_LATIN_1 = 0xFF
 
 
 class SourceTexts:
-    """The texts of a project's sources, read once.
+    """The source files of a project as text, each read once.
 
     Args:
         read: root-relative path -> bytes, None where there is no such file.
@@ -38,73 +34,109 @@ class SourceTexts:
         self._texts: dict[str, str] = {}
 
     def text(self, path: str) -> str:
-        """The text of a source; empty where it has none."""
+        """Returns the text of a file; empty where there is none, or where the file is not text."""
         if path not in self._texts:
             try:
                 self._texts[path] = decode(self._read(path) or b"", path)
-            except CacheunitError:  # a vocabulary, or what a frame is made of
+            except CacheunitError:  # not UTF-8, such as the vocabulary file of a tokenizer
                 self._texts[path] = ""
         return self._texts[path]
 
-    def written_in(self, path: str, first_line: int, text: str, span: tuple[int, int]) -> Location | None:
-        """The place in one file, from a line on, that spells `text[start:end]`; None where none does."""
-        above = "".join(f"{line}\n" for line in self.text(path).split("\n")[: first_line - 1])
-        source = re.sub(r"[^\n]", "\x00", above) + self.text(path)[len(above) :]
-        spelt = (_likest(path, source, text, span, spelling) for spelling in _spellings(text[slice(*span)]))
-        return next((place for place in spelt if place is not None), None)
-
     def line(self, path: str, line: int) -> str:
-        """A line of a source, from 1; empty where there is none."""
+        """Returns one line of a file, counted from 1; empty where there is none."""
         lines = self.text(path).split("\n")
         return lines[line - 1] if line <= len(lines) else ""
 
+    def locate(self, path: str, first_line: int, text: str, span: tuple[int, int]) -> Location | None:
+        """Returns where a file, from a line on, spells `text[start:end]`; None where it does not."""
+        source = self.text(path)
+        begin = sum(len(line) + 1 for line in source.split("\n")[: first_line - 1])
+        offset = _find(source, begin, text, span, text[slice(*span)])
+        if offset is None:
+            return None
+        column = offset - source.rfind("\n", 0, offset)
+        return Location(path=path, line=source.count("\n", 0, offset) + 1, column=column)
+
     def column(self, path: str, line: int, text: str, span: tuple[int, int]) -> int:
-        """The column of `text[start:end]` on a line of a source, 1 where it is not spelt there."""
-        source = self.line(path, line)
-        first = text[slice(*span)].partition("\n")[0]
-        for spelling in _spellings(first):
-            found = _likest(path, source, text, span, spelling)
-            if found is not None:
-                return found.column
-        return 1
+        """Returns the column where a line of a file spells the first line of `text[start:end]`; 1 where it does not."""
+        first_line = text[slice(*span)].partition("\n")[0]
+        offset = _find(self.line(path, line), 0, text, span, first_line)
+        return 1 if offset is None else offset + 1
 
 
-def _spellings(part: str) -> Iterator[str]:
-    """A text as templates, JSON and YAML may spell it; the text itself first."""
-    yield part
-    forms = (json.dumps(part, ensure_ascii=False)[1:-1], json.dumps(part)[1:-1])
-    escapes = "".join(c if " " <= c <= "~" else f"\\x{ord(c):02x}" if ord(c) <= 0xFF else c for c in part)  # noqa: PLR2004
-    wide = "".join(c if " " <= c <= "~" else f"\\U{ord(c):08x}" for c in part)
-    yield from (form for form in dict.fromkeys((*forms, *(f.upper().replace("\\U", "\\u") for f in forms[1:]))) if form)
-    yield from (form for form in (escapes, wide) if form != part)
-    if "\n" in part:
-        yield from (line for line in part.split("\n") if len(line) >= _LEAST)
+def _find(source: str, begin: int, text: str, span: tuple[int, int], part: str) -> int | None:
+    """Returns the offset in `source`, from `begin` on, that `text[start:end]` was most likely written at.
+
+    Args:
+        source: the source text to search.
+        begin: the first offset to search.
+        text: the rendered text, whose characters around `span` decide where the source has the part several times.
+        span: start and end of the part in `text`.
+        part: what to search for: the part, or its first line.
+    """
+    for spelling in _spellings(part):
+        spans = [(offset, offset + len(spelling)) for offset in _occurrences(source, spelling, begin)]
+        if spans:
+            return max(spans, key=lambda found: _context_length(source, begin, found, text, span))[0]
+    return None
 
 
-def _likest(path: str, source: str, text: str, span: tuple[int, int], spelling: str) -> Location | None:
-    """Of the places that spell a part of a text, the one that is most like the text around it."""
-    best, found = -1, None
-    offset = source.find(spelling) if spelling else -1
+def _occurrences(source: str, spelling: str, begin: int) -> Iterator[int]:
+    """Yields every offset from `begin` on at which the source has the spelling, overlapping ones too."""
+    offset = source.find(spelling, begin)
     while offset >= 0:
-        alike = _alike(source, offset, offset + len(spelling), text, span)
-        if alike > best:
-            best, found = alike, _place(path, source, offset)
+        yield offset
         offset = source.find(spelling, offset + 1)
-    return found
 
 
-def _alike(source: str, start: int, end: int, text: str, span: tuple[int, int]) -> int:
-    """How many characters on both sides are the same."""
-    before, after = 0, 0
-    most = min(_NEAR, start, span[0])
-    while before < most and source[start - before - 1] == text[span[0] - before - 1]:
+def _spellings(text: str) -> Iterator[str]:
+    r"""Yields the ways in which a source may spell a text, the likely ones first.
+
+    | text         | spelling              | used in                                     |
+    | ------------ | --------------------- | ------------------------------------------- |
+    | é            | é                     | every file                                  |
+    | say "é"      | say \"é\"             | JSON, templates, YAML in double quotes      |
+    | é            | \u00e9, then \u00E9   | the same                                    |
+    | é            | \xe9                  | templates, YAML in double quotes            |
+    | é            | \U000000e9            | templates, YAML in double quotes            |
+    | several lines | each line of it      | YAML blocks and macros, which are indented  |
+    """
+    ascii_json = json.dumps(text)[1:-1]
+    upper_json = re.sub(r"\\u[0-9a-f]{4}", lambda escape: f"\\u{escape[0][2:].upper()}", ascii_json)
+    short = "".join(_escape(character, short=True) for character in text)
+    long = "".join(_escape(character, short=False) for character in text)
+    spellings = (text, json.dumps(text, ensure_ascii=False)[1:-1], ascii_json, upper_json, short, long)
+    yield from dict.fromkeys(spelling for spelling in spellings if spelling)
+    if "\n" in text:
+        yield from (line for line in text.split("\n") if len(line) >= _MIN_LINE)
+
+
+def _escape(character: str, *, short: bool) -> str:
+    r"""Returns a character as Python and YAML escape it: `\xe9`, or the long form `\U000000e9`; ASCII as it is.
+
+    A character beyond Latin-1 has no short form, and is returned as it is.
+    """
+    if " " <= character <= "~":
+        return character
+    if not short:
+        return f"\\U{ord(character):08x}"
+    return f"\\x{ord(character):02x}" if ord(character) <= _LATIN_1 else character
+
+
+def _context_length(source: str, begin: int, found: tuple[int, int], text: str, span: tuple[int, int]) -> int:
+    """Returns how many characters next to a part are equal in the source and in the text, on both sides together.
+
+    Args:
+        source: the source text.
+        begin: the first offset in it that counts.
+        found: start and end of a spelling of the part in the source.
+        text: the rendered text.
+        span: start and end of the part in it.
+    """
+    before, limit = 0, min(_MAX_CONTEXT, found[0] - begin, span[0])
+    while before < limit and source[found[0] - before - 1] == text[span[0] - before - 1]:
         before += 1
-    most = min(_NEAR, len(source) - end, len(text) - span[1])
-    while after < most and source[end + after] == text[span[1] + after]:
+    after, limit = 0, min(_MAX_CONTEXT, len(source) - found[1], len(text) - span[1])
+    while after < limit and source[found[1] + after] == text[span[1] + after]:
         after += 1
     return before + after
-
-
-def _place(path: str, source: str, offset: int) -> Location:
-    start = source.rfind("\n", 0, offset) + 1
-    return Location(path=path, line=source.count("\n", 0, offset) + 1, column=offset - start + 1)

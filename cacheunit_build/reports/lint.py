@@ -1,123 +1,148 @@
-"""Findings -> text, Markdown, annotations of GitHub, and the JSON report."""
+"""Formats the result of `lint` as text, JSON, Markdown, and annotations of GitHub workflows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.lint.registry import CODES
+from cacheunit_build.lint.registry import RULES
 from cacheunit_build.reports.github import Level, annotation
-from cacheunit_build.reports.table import columns, markdown_table
-from cacheunit_build.reports.text import escaped
+from cacheunit_build.reports.formatting import Block, Table, columns, escape_unprintable, markdown_table, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.lint.results import LintResult, Severity, Violation
+    from cacheunit_build.lint.results import LintResult, Violation
+    from cacheunit_build.lint.rule import Severity
 
-_COLOURS: dict[Severity, str] = {"error": "31;1", "warning": "33;1", "info": "36"}
 _LEVELS: dict[Severity, Level] = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def linted_text(linted: LintResult, *, colour: bool) -> str:
-    """One line a finding, what to do about each code, and a summary."""
+def lint_blocks(result: LintResult) -> list[Block]:
+    """Returns one line for each violation, the hint for each rule, and a summary.
+
+    A hint of a violation that differs from that of its rule is on a line of its own below it.
+    """
     lines = []
-    for finding in linted.findings:
-        word = f"\x1b[{_COLOURS[finding.severity]}m{finding.severity}\x1b[0m" if colour else finding.severity
-        lines.append(f"{_place(finding)}: {word} {finding.code}: {_told(finding)}")
-        if finding.hint != CODES[finding.code].hint:
-            lines.append(f"  hint: {finding.hint}")
-    legend = [(code, CODES[code].name, CODES[code].hint) for code in sorted({f.code for f in linted.findings})]
-    return "\n".join([*lines, "", columns(legend), "", summary(linted)] if lines else [summary(linted)])
+    for violation in result.violations:
+        lines.append(f"{_position(violation)}: {violation.severity} {violation.code}: {_message(violation)}")
+        if violation.hint != RULES[violation.code].hint:
+            lines.append(f"  hint: {violation.hint}")
+    rules = [RULES[code] for code in sorted({violation.code for violation in result.violations})]
+    hints = Table(rows=[(rule.code, rule.name, rule.hint) for rule in rules])
+    return ["\n".join(lines), hints, summary(result)]
 
 
-def summary(linted: LintResult) -> str:
-    """How many findings of each severity."""
-    if not linted.findings:
-        return "ok: nothing was found"
-    counts = [_plural(linted.count("error"), "error"), _plural(linted.count("warning"), "warning")]
-    return ", ".join([*counts, f"{linted.count('info'):,} info"])
+def summary(result: LintResult) -> str:
+    """Returns how many violations of each severity there are: `1 error, 2 warnings, 0 info`."""
+    if not result.violations:
+        return "ok: no violations"
+    counts = [plural(result.count("error"), "error"), plural(result.count("warning"), "warning")]
+    return ", ".join([*counts, f"{result.count('info'):,} info"])
 
 
-def linted_data(linted: LintResult) -> dict[str, Any]:
-    """The report of `lint`."""
-    return {"findings": [_data(finding) for finding in linted.findings]}
+def lint_json(result: LintResult) -> dict[str, Any]:
+    """Returns the JSON report."""
+    return {"findings": [_violation_json(violation) for violation in result.violations]}
 
 
-def _data(finding: Violation) -> dict[str, Any]:
+def _violation_json(violation: Violation) -> dict[str, Any]:
+    """Returns one violation of the JSON report."""
     return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "message": finding.message,
-        "prefix": finding.prefix,
-        "path": finding.path,
-        "line": finding.line,
-        "column": finding.column,
-        "hint": finding.hint,
-        "prefixes": list(finding.prefixes),
+        "code": violation.code,
+        "severity": violation.severity,
+        "message": violation.message,
+        "prefix": violation.prefix,
+        "path": violation.path,
+        "line": violation.line,
+        "column": violation.column,
+        "hint": violation.hint,
+        "prefixes": list(violation.prefixes),
     }
 
 
-def linted_markdown(linted: LintResult) -> str:
-    """A table for a comment on a pull request; empty where nothing was found."""
-    if not linted.findings:
+def lint_markdown(result: LintResult) -> str:
+    """Returns a table for a comment on a pull request; empty where there are no violations."""
+    if not result.violations:
         return ""
-    rows = [(f.severity, f.code, _code_span(_place(f)), _escaped(_told(f)), _escaped(f.hint)) for f in linted.findings]
-    head = ("severity", "code", "place", "finding", "hint")
-    return f"{markdown_table([head, *rows])}\n\n{summary(linted)}"
+    header = ("severity", "code", "location", "message", "hint")
+    rows = [
+        (
+            violation.severity,
+            violation.code,
+            _code_span(_position(violation)),
+            _escape_markdown(_message(violation)),
+            _escape_markdown(violation.hint),
+        )
+        for violation in result.violations
+    ]
+    return f"{markdown_table([header, *rows])}\n\n{summary(result)}"
 
 
-def linted_github(linted: LintResult, locate: Callable[[str], str]) -> str:
-    """Workflow commands that annotate the source lines; `locate` gives a path in the repository."""
+def lint_github(result: LintResult, repository_path: Callable[[str], str]) -> str:
+    """Returns workflow commands that annotate the source lines.
+
+    Args:
+        result: what to show.
+        repository_path: path in the project -> path in the repository.
+    """
     return "\n".join(
         annotation(
-            _LEVELS[finding.severity],
-            "\n\nhint: ".join((_told(finding), finding.hint)),
-            path=locate(finding.path),
-            line=finding.line,
-            column=finding.column,
-            title=f"{finding.code} {CODES[finding.code].name}",
+            _LEVELS[violation.severity],
+            f"{_message(violation)}\n\nhint: {violation.hint}",
+            path=repository_path(violation.path),
+            line=violation.line,
+            column=violation.column,
+            title=f"{violation.code} {RULES[violation.code].name}",
         )
-        for finding in linted.findings
+        for violation in result.violations
     )
 
 
-def codes_text() -> str:
-    """Every code with its severity, name and meaning."""
-    return columns([(code.code, code.severity, code.name, code.meaning) for code in CODES.values()])
+def rules_text() -> str:
+    """Returns a table of all rules: code, severity, name, meaning."""
+    return columns([(rule.code, rule.severity, rule.name, rule.meaning) for rule in RULES.values()])
 
 
-def codes_data() -> dict[str, Any]:
-    """Every code, as JSON."""
-    keys = ("code", "severity", "name", "meaning", "hint")
-    return {"codes": [{key: getattr(code, key) for key in keys} for code in CODES.values()]}
+def rules_json() -> dict[str, Any]:
+    """Returns all rules as JSON."""
+    return {
+        "codes": [
+            {
+                "code": rule.code,
+                "severity": rule.severity,
+                "name": rule.name,
+                "meaning": rule.meaning,
+                "hint": rule.hint,
+            }
+            for rule in RULES.values()
+        ]
+    }
 
 
-def _place(finding: Violation) -> str:
-    return f"{finding.path}:{finding.line}:{finding.column}"
+def _position(violation: Violation) -> str:
+    """Returns path, line and column, as terminals and editors link them."""
+    return f"{violation.path}:{violation.line}:{violation.column}"
 
 
-def _told(finding: Violation) -> str:
-    """The message, with the number of further prefixes that have it."""
-    message = visible(finding.message)
-    others = len(finding.prefixes) - 1
-    return f"{message} (in {_plural(others + 1, 'prefix', 'prefixes')})" if others > 0 else message
-
-
-def visible(text: str) -> str:
-    """A text on one line, with what is not seen spelt out."""
-    return "".join(map(escaped, text))
+def _message(violation: Violation) -> str:
+    """Returns the message, with the number of prefixes where several have the violation."""
+    message = escape_unprintable(violation.message)
+    prefixes = len(violation.prefixes)
+    return f"{message} (in {prefixes:,} prefixes)" if prefixes > 1 else message
 
 
 def _code_span(text: str) -> str:
+    """Returns a text as code in Markdown, also where it has a backtick."""
     fence = "``" if "`" in text else "`"
     return f"{fence}{text}{fence}"
 
 
-def _escaped(text: str) -> str:
-    """Text as Markdown shows it; what would be a mark, a mention or HTML is none."""
-    special = {c: f"\\{c}" for c in "\\`*_{}[]<>#~"} | {"@": "@<!-- -->", "&": "&amp;"}
-    return "".join(special.get(c, c) for c in text)
+def _escape_markdown(text: str) -> str:
+    """Returns a text that Markdown shows literally, without marks, mentions or HTML."""
+    escapes = {c: f"\\{c}" for c in "\\`*_{}[]<>#~"} | {"@": "@<!-- -->", "&": "&amp;"}
+    return "".join(escapes.get(character, character) for character in text)
 
 
-def _plural(count: int, noun: str, several: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+def plural(count: int, noun: str) -> str:
+    """Returns a count with its noun: `1 error`, `2 errors`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

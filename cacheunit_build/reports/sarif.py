@@ -1,4 +1,4 @@
-"""Findings -> SARIF 2.1.0, for code scanning."""
+"""Formats the result of `lint` as SARIF 2.1.0, for code scanning."""
 
 from __future__ import annotations
 
@@ -6,52 +6,60 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.lint.registry import CODES
-from cacheunit_build.reports.lint import visible
+from cacheunit_build.lint.registry import RULES
+from cacheunit_build.reports.formatting import escape_unprintable
 
 if TYPE_CHECKING:
-    from cacheunit_build.lint.registry import Code
-    from cacheunit_build.lint.results import LintResult, Severity, Violation
+    from cacheunit_build.lint.results import LintResult, Violation
+    from cacheunit_build.lint.rule import Rule, Severity
 
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 _ROOT = "SRCROOT"
 
 
-def linted_sarif(linted: LintResult, folder: str, version: str) -> dict[str, Any]:
-    """One run; `folder` is the project's in the repository, which is the base of all places."""
-    used = sorted({finding.code for finding in linted.findings})
+def lint_sarif(result: LintResult, folder: str, version: str) -> dict[str, Any]:
+    """Returns a SARIF log with one run.
+
+    Args:
+        result: what to show.
+        folder: the folder of the project in its repository, empty for the root; paths begin with it.
+        version: the version of cacheunit.
+    """
+    codes = sorted({violation.code for violation in result.violations})
     driver = {
         "name": "cacheunit",
         "semanticVersion": version,
-        "rules": [_rule(CODES[code]) for code in used],
+        "rules": [_rule_data(RULES[code]) for code in codes],
     }
-    results = [_result(finding, used.index(finding.code), folder) for finding in linted.findings]
+    results = [_result_data(violation, codes.index(violation.code), folder) for violation in result.violations]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
 
 
-def _rule(code: Code) -> dict[str, Any]:
+def _rule_data(rule: Rule) -> dict[str, Any]:
+    """Returns a rule as a SARIF `reportingDescriptor`."""
     return {
-        "id": code.code,
-        "name": code.name,
-        "shortDescription": {"text": code.meaning},
-        "help": {"text": code.hint},
-        "defaultConfiguration": {"level": _LEVELS[code.severity]},
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.meaning},
+        "help": {"text": rule.hint},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 
 
-def _result(finding: Violation, index: int, folder: str) -> dict[str, Any]:
-    path = f"{folder}/{finding.path}" if folder else finding.path
-    place = {"uri": urllib.parse.quote(path), "uriBaseId": _ROOT}
-    region = {"startLine": finding.line, "startColumn": finding.column}
-    # Lines move; a message at a path is what the same finding is known by.
-    known = fingerprint(f"{finding.code}\n{finding.path}\n{finding.message}".encode())
+def _result_data(violation: Violation, rule_index: int, folder: str) -> dict[str, Any]:
+    """Returns a violation as a SARIF `result`; `rule_index` is the position of its rule in the driver's list."""
+    path = f"{folder}/{violation.path}" if folder else violation.path
+    artifact_location = {"uri": urllib.parse.quote(path), "uriBaseId": _ROOT}
+    region = {"startLine": violation.line, "startColumn": violation.column}
+    # Code scanning recognizes a violation by this value from one commit to the next: no line number, since lines move.
+    identity = fingerprint(f"{violation.code}\n{violation.path}\n{violation.message}".encode())
     return {
-        "ruleId": finding.code,
-        "ruleIndex": index,
-        "level": _LEVELS[finding.severity],
-        "message": {"text": f"{visible(finding.message)}. {finding.hint}"},
-        "locations": [{"physicalLocation": {"artifactLocation": place, "region": region}}],
-        "partialFingerprints": {"codePathMessage/v1": known},
-        "properties": {"prefixes": list(finding.prefixes)},
+        "ruleId": violation.code,
+        "ruleIndex": rule_index,
+        "level": _LEVELS[violation.severity],
+        "message": {"text": f"{escape_unprintable(violation.message)}. {violation.hint}"},
+        "locations": [{"physicalLocation": {"artifactLocation": artifact_location, "region": region}}],
+        "partialFingerprints": {"codePathMessage/v1": identity},
+        "properties": {"prefixes": list(violation.prefixes)},
     }

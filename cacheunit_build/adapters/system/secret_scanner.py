@@ -1,4 +1,4 @@
-"""Secrets by the patterns of detect-secrets, which is an extra. Nothing is sent anywhere to verify one."""
+"""Finds secrets in texts with the patterns of detect-secrets, an optional dependency; nothing is sent anywhere."""
 
 from __future__ import annotations
 
@@ -7,63 +7,86 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cacheunit_build.domain.protocols import SecretScanner
 
-# Addresses have a code of their own.
-_NOT_SECRETS = frozenset(("IPPublicDetector",))
-_EXAMPLE = re.compile(r"example|sample|dummy|fake|placeholder|changeme|your[-_]?|x{5,}|\*{3,}|(.)\1{7,}", re.IGNORECASE)
-# Keys of model providers in their present form, which detect-secrets 1.5 does not know.
-_MODEL_KEY = re.compile(r"(?<![\w-])sk-(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{32,}")
-_NAME = re.compile(r"[a-z]+(?:[-_][a-z]+)+")
-_WORDS = frozenset(("pass", "password", "passwd", "pwd", "secret", "token", "pw", "key", "apikey", "api_key", "user"))
+# Lint has a rule of its own for IP addresses.
+_EXCLUDED_DETECTORS = frozenset(("IPPublicDetector",))
+_PLACEHOLDER = re.compile(
+    r"example|sample|dummy|fake|placeholder|changeme|your[-_]?|x{5,}|\*{3,}|(.)\1{7,}", re.IGNORECASE
+)
+# Keys of model providers in their present form, which detect-secrets 1.5 lacks.
+_MODEL_API_KEY = re.compile(r"(?<![\w-])sk-(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{32,}")
+_WORDS_WITH_HYPHENS = re.compile(r"[a-z]+(?:[-_][a-z]+)+")
+_PLACEHOLDER_WORDS = frozenset(
+    ("pass", "password", "passwd", "pwd", "secret", "token", "pw", "key", "apikey", "api_key", "user")
+)
 
 
 def secret_scanner() -> SecretScanner | None:
-    """What finds secrets, None where detect-secrets is not installed."""
+    """Returns a scanner that remembers the texts it has seen; None where detect-secrets is not installed."""
     try:
-        known = detectors()
+        patterns = [(detector, pattern) for detector in detectors() for pattern in detector.denylist]
     except ImportError:
         return None
 
-    patterns = [(detector, pattern) for detector in known for pattern in detector.denylist]
-
     @cache
     def scan(text: str) -> Sequence[tuple[int, int, str]]:
-        found: dict[tuple[int, int], str] = {}
-        for detector, pattern in patterns:
-            for match in pattern.finditer(text):
-                if any(detector.analyze_string(match[0])) and not _is_example(match):
-                    found.setdefault(match.span(), detector.secret_type)
-        for match in _MODEL_KEY.finditer(text):
-            if not _is_example(match):
-                found.setdefault(match.span(), "Model API Key")
-        return [(start, end, kind) for (start, end), kind in sorted(found.items())]
+        """Returns start, end and kind of each secret in a text; the first detector decides the kind."""
+        kinds: dict[tuple[int, int], str] = {}
+        for match, kind in _secrets(text, patterns):
+            kinds.setdefault(match.span(), kind)
+        return [(start, end, kind) for (start, end), kind in sorted(kinds.items())]
 
     return scan
 
 
+def _secrets(text: str, patterns: Sequence[tuple[Any, re.Pattern[str]]]) -> Iterator[tuple[re.Match[str], str]]:
+    """Yields each match of a detector's pattern that is a secret, and the kind of secret."""
+    for detector, pattern in patterns:
+        for match in pattern.finditer(text):
+            if any(detector.analyze_string(match[0])) and not _is_placeholder(match):
+                yield match, detector.secret_type
+    for match in _MODEL_API_KEY.finditer(text):
+        if not _is_placeholder(match):
+            yield match, "Model API Key"
+
+
 @cache
 def detectors() -> tuple[Any, ...]:
-    """Those that know a secret by its own form; guesses by entropy or by a keyword in front stay out."""
+    """Returns the detectors that recognize a secret by its own form, not by its entropy or by a keyword before it.
+
+    Raises:
+        ImportError: detect-secrets is not installed.
+    """
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector
 
-    kinds: Any = get_mapping_from_secret_type_to_class().values()
-    wanted = (kind for kind in kinds if issubclass(kind, RegexBasedDetector) and kind.__name__ not in _NOT_SECRETS)
-    return tuple(kind() for kind in sorted(wanted, key=lambda kind: kind.__name__))
+    classes: Any = get_mapping_from_secret_type_to_class().values()
+    wanted = (
+        detector
+        for detector in classes
+        if issubclass(detector, RegexBasedDetector) and detector.__name__ not in _EXCLUDED_DETECTORS
+    )
+    return tuple(detector() for detector in sorted(wanted, key=lambda detector: detector.__name__))
 
 
-def _is_example(match: re.Match[str]) -> bool:
-    """Whether it is filled in where a secret would stand, as in documentation."""
+def _is_placeholder(match: re.Match[str]) -> bool:
+    """Returns whether a match is what documentation writes in place of a secret, or only a part of a word."""
     from detect_secrets.filters.heuristic import is_prefixed_with_dollar_sign, is_sequential_string, is_templated_secret
 
-    if match.string[match.start() - 1 : match.start()].isalnum() and match[0][0].isalnum():  # the end of a longer word
+    before = match.string[match.start() - 1 : match.start()]
+    if before.isalnum() and match[0][0].isalnum():  # the end of a longer word
         return True
     secret = max((group for group in match.groups() if group), key=len, default=match[0])
     if is_templated_secret(secret) or is_prefixed_with_dollar_sign(secret) or is_sequential_string(secret):
         return True
-    if match[0].startswith("BEGIN"):  # a heading alone is no key
+    if match[0].startswith("BEGIN"):  # the heading of a private key: a secret only if the key follows it
         return re.match(r"[-\s\\n]*[A-Za-z0-9+/=]{20}", match.string[match.end() :]) is None
-    return _EXAMPLE.search(match[0]) is not None or secret.lower() in _WORDS or _NAME.fullmatch(secret) is not None
+    return _PLACEHOLDER.search(match[0]) is not None or _is_words(secret)
+
+
+def _is_words(secret: str) -> bool:
+    """Returns whether a secret consists of words: `password`, `my-secret-token`."""
+    return secret.lower() in _PLACEHOLDER_WORDS or _WORDS_WITH_HYPHENS.fullmatch(secret) is not None

@@ -1,4 +1,4 @@
-"""`lint`: what would break the cache or leak."""
+"""The `lint` command: shows what would break the cache or leak information."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.cli.context import (
-    NO,
-    OK,
-    ProgressBar,
-    Session,
-    colourful,
-    format_options,
-    put,
-    put_json,
-    summarize,
-    target_option,
-    with_session,
-)
+from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
+from cacheunit_build.cli.options import format_options, names_argument, target_option
+from cacheunit_build.cli.output import append_job_summary, print_blocks, print_json, print_text
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
@@ -27,69 +17,70 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@names_argument
 @target_option
-@click.option("--select", metavar="CODES", multiple=True, help="Only these codes or groups: CU101, CU1, volatile.")
-@click.option("--ignore", metavar="CODES", multiple=True, help="Not these codes or groups.")
-@click.option("--codes", is_flag=True, help="List all codes, and lint nothing.")
+@click.option(
+    "--select", metavar="RULES", multiple=True, help="Check only these rules or groups: CU101, CU1, volatile."
+)
+@click.option("--ignore", metavar="RULES", multiple=True, help="Skip these rules or groups.")
+@click.option("--codes", "list_rules", is_flag=True, help="List all rules and exit.")
 @format_options("text", "json", "markdown", "github", "sarif")
-@with_session
+@with_context
 def lint(
-    session: Session,
+    context: Context,
     names: tuple[str, ...],
     target: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     form: str,
     *,
-    codes: bool,
+    list_rules: bool,
 ) -> int:
-    """Say what would break the cache or leak: where in the sources, how bad, and what to do."""
+    """Show what would break the cache or leak information, where, and how to fix it."""
     from cacheunit_build.adapters.system.secret_scanner import secret_scanner
-    from cacheunit_build.lint.linter import lint as story
-    from cacheunit_build.lint.registry import chosen
+    from cacheunit_build.lint.linter import lint as lint_project
+    from cacheunit_build.lint.registry import select_rules
 
-    wanted = chosen(select, ignore)
-    if codes:
-        return _list_codes(form)
-    with ProgressBar(session) as progress:
-        linted = story(
-            session.adapters(), Selection(names=names, target=target), wanted, scan=secret_scanner(), progress=progress
-        )
-    for note in linted.notes:
-        session.say(f'note: {note}; pip install "cacheunit-build[secrets]"')
-    _put(session, linted, form)
-    return OK if linted.ok else NO
+    rules = select_rules(select, ignore)
+    if list_rules:
+        return _list_rules(form)
+    selection = Selection(names=names, target=target)
+    with ProgressBar(context) as progress:
+        result = lint_project(context.adapters(), selection, rules, scan_secrets=secret_scanner(), progress=progress)
+    for note in result.notes:
+        context.remark(f'note: {note}; run: pip install "cacheunit-build[secrets]"')
+    _print_result(context, result, form)
+    return OK if result.ok else DIFFERENT
 
 
-def _list_codes(form: str) -> int:
-    from cacheunit_build.reports.lint import codes_data, codes_text
+def _list_rules(form: str) -> int:
+    """Prints all rules; returns the exit code."""
+    from cacheunit_build.reports.lint import rules_json, rules_text
 
-    if form not in ("text", "json"):
-        raise click.UsageError("--codes lists as text or json")
     if form == "json":
-        put_json(codes_data())
+        print_json(rules_json())
+    elif form == "text":
+        print_text(rules_text())
     else:
-        put(codes_text())
+        raise click.UsageError("--codes supports the formats text and json")
     return OK
 
 
-def _put(session: Session, linted: LintResult, form: str) -> None:
+def _print_result(context: Context, result: LintResult, form: str) -> None:
+    """Prints the result in a format; in a GitHub job, adds the table to its summary too."""
     from cacheunit_build.reports import lint as report
-    from cacheunit_build.reports.sarif import linted_sarif
+    from cacheunit_build.reports.sarif import lint_sarif
 
     if form == "json":
-        put_json(report.linted_data(linted))
+        print_json(report.lint_json(result))
     elif form == "sarif":
-        folder = session.in_repository("").rstrip("/")
-        put_json(linted_sarif(linted, folder, metadata.version("cacheunit-build")))
+        folder = context.repository_path("").rstrip("/")
+        print_json(lint_sarif(result, folder, metadata.version("cacheunit-build")))
     elif form == "markdown":
-        put(report.linted_markdown(linted))
+        print_text(report.lint_markdown(result))
     elif form == "github":
-        put(report.linted_github(linted, session.in_repository))
-        summarize(report.linted_markdown(linted))
+        print_text(report.lint_github(result, context.repository_path))
+        append_job_summary(report.lint_markdown(result))
     else:
-        put(report.linted_text(linted, colour=colourful()))
+        print_blocks(report.lint_blocks(result))
 
-
-COMMANDS = (lint,)

@@ -1,18 +1,12 @@
-"""Texts, tools, manifests and numbers -> what would break a cache or leak. Pure; knows no files."""
+"""The lint rules, one module for each group of codes; each module defines its rules first, then their checks.
 
-from __future__ import annotations
+| codes | module       | what the rules look at                                                |
+| ----- | ------------ | --------------------------------------------------------------------- |
+| CU1xx | `volatile`   | text that changes from one day, run or session to the next            |
+| CU2xx | `leaks`      | text that reveals a machine, a network, a person or a secret          |
+| CU3xx | `characters` | invisible or unusual characters, escapes, control tokens              |
+| CU4xx | `layout`     | token counts against the target's cache rule, and the order of text   |
+| CU5xx | `project`    | unused and confusable names, unused templates, invalid ignore comments |
 
-from typing import TYPE_CHECKING
-
-from cacheunit_build.lint.rules.characters import character_hits
-from cacheunit_build.lint.rules.leaks import leak_hits
-from cacheunit_build.lint.rules.volatile import volatile_hits
-
-if TYPE_CHECKING:
-    from cacheunit_build.lint.segment import Match, Segment
-
-
-def text_hits(passage: Segment) -> list[Match]:
-    """What can be said of a passage alone, in its order."""
-    hits = [*volatile_hits(passage), *leak_hits(passage), *character_hits(passage)]
-    return sorted(hits, key=lambda hit: (hit.start, hit.code))
+To add a rule, define it in its module, list it in that module's `RULES`, and add it to the table in `docs/lint.md`.
+"""

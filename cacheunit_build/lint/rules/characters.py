@@ -1,4 +1,4 @@
-"""Characters that a reader does not see, or that stand for another one: CU3xx."""
+"""CU3xx: invisible or unusual characters, escapes, and control tokens."""
 
 from __future__ import annotations
 
@@ -7,134 +7,262 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from cacheunit_build.lint.rule import Rule
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from cacheunit_build.lint.segment import Match, Segment
 
+HTML_ENTITY = Rule(
+    code="CU301",
+    name="html-entity",
+    severity="warning",
+    meaning="an HTML entity outside of code: the text was escaped by mistake",
+    hint="write the character itself",
+)
+ZERO_WIDTH = Rule(
+    code="CU302",
+    name="zero-width",
+    severity="warning",
+    meaning="an invisible character that costs tokens; an error if it can hide text",
+    hint="delete it; if you need it, write {{ '\\u200b' }} and ignore the rule there",
+)
+BIDIRECTIONAL = Rule(
+    code="CU303",
+    name="bidirectional",
+    severity="error",
+    meaning="a character that changes the order in which text is displayed",
+    hint="delete it: reviewers must see what the model reads",
+)
+CONTROL_CHARACTER = Rule(
+    code="CU304",
+    name="control-character",
+    severity="error",
+    meaning="a control character other than tab and line feed",
+    hint="delete it",
+)
+LINE_SEPARATOR = Rule(
+    code="CU305",
+    name="line-separator",
+    severity="warning",
+    meaning="a line separator other than LF: U+2028, U+2029, U+0085, a vertical tab or a form feed",
+    hint="end lines with LF",
+)
+CARRIAGE_RETURN = Rule(
+    code="CU306",
+    name="carriage-return",
+    severity="error",
+    meaning="a carriage return, written as an escape in a template",
+    hint='end lines with LF: "\\n"',
+)
+MIXED_NORMALIZATION = Rule(
+    code="CU307",
+    name="mixed-normalization",
+    severity="warning",
+    meaning="decomposed characters beside composed ones: they look equal and are different tokens",
+    hint="save the file in composed form (NFC)",
+)
+CONTROL_TOKEN = Rule(
+    code="CU308",
+    name="control-token",
+    severity="warning",
+    meaning="the text of a control token, of a target that allows it or of another model",
+    hint="reword it: whatever reads it as a control token sees a turn begin or end",
+)
+JSON_ESCAPE = Rule(
+    code="CU309",
+    name="json-escape",
+    severity="warning",
+    meaning="an escape such as \\u00e9 or \\u003c in place of the character itself: it costs four tokens or more",
+    hint="write the character; the filter tojson keeps it",
+)
+RULES = (
+    HTML_ENTITY,
+    ZERO_WIDTH,
+    BIDIRECTIONAL,
+    CONTROL_CHARACTER,
+    LINE_SEPARATOR,
+    CARRIAGE_RETURN,
+    MIXED_NORMALIZATION,
+    CONTROL_TOKEN,
+    JSON_ESCAPE,
+)
+
+# &amp;, &#39;, &#x27;
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_AUTOESCAPED = frozenset(("&#34;", "&#39;"))
-_ABOUT_HTML = re.compile(
+# Entities that automatic escaping writes, and hardly anybody else.
+_AUTOESCAPE_ENTITIES = frozenset(("&#34;", "&#39;"))
+# A line about HTML or escaping, where entities are intended.
+_HTML_CONTEXT = re.compile(
     r"</?(?:p|div|span|a|br|li|ul|ol|td|th|tr|table|h[1-6]|img|b|i|em|strong|code|pre|body|head|html|script|input)\b[^<>]*>"
     r"|\bhtml|\bentit(?:y|ies)\b|escap",
     re.IGNORECASE,
 )
-_ZERO_WIDTH = re.compile("[\u00ad\u180e\u200b\u200c\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
+# Soft hyphen, Mongolian vowel separator, zero-width space and joiners, word joiner, invisible operators, byte order
+# mark, tag characters.
+_INVISIBLE = re.compile("[\u00ad\u180e\u200b\u200c\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
+# Needed between some emoji, and in scripts with joined forms.
 _JOINERS = "\u200c\u200d"
-_TAGS = ("\U000e0000", "\U000e007f")
+# Tag characters: an invisible copy of ASCII, used in flags of regions, and to smuggle hidden text.
+_TAG_RANGE = ("\U000e0000", "\U000e007f")
+# Marks, embeddings, overrides and isolates of the Unicode Bidirectional Algorithm (UAX #9).
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_MARKS = "\u061c\u200e\u200f"
+# Marks only affect punctuation beside them, and are ordinary in right-to-left text.
+_BIDI_MARKS = "\u061c\u200e\u200f"
+# C0 and C1 controls without tab, line ends, and what _SEPARATOR has.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _SEPARATOR = re.compile("[\u2028\u2029\x85\x0b\x0c]")
-_COMBINED = re.compile(r"[^\W\d_][\u0300-\u036f\u3099\u309a]+")
-_ESCAPES = re.compile(r"(?<![\\\[-])(?:\\u[0-9a-fA-F]{4})+(?![-\]])")
-_KNOWN_TOKENS = re.compile(
+# A letter followed by combining accents, or by the voicing marks of Japanese.
+_DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f\u3099\u309a]+")
+# \u00fc\u00df; not an escaped backslash, and not a range in a regular expression such as [\u4e00-\u9fff].
+_UNICODE_ESCAPES = re.compile(r"(?<![\\\[-])(?:\\u[0-9a-fA-F]{4})+(?![-\]])")
+# Control tokens of well-known model families.
+_COMMON_CONTROL_TOKENS = re.compile(
     r"<\|(?:im_start|im_end|im_sep|endoftext|endofprompt|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|eom_id"
     r"|python_tag|system|user|assistant|end|channel|message|start|return|call|fim_prefix|fim_middle|fim_suffix|startoftext)\|>"
     r"|<\uff5c[^\uff5c\n]{1,40}\uff5c>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>|<(?:bos|eos)>|\[(?:gMASK|sop)\]"
 )
-_ZERO_WIDTH_NAMES = {"\u00ad": "SOFT HYPHEN", "\ufeff": "BYTE ORDER MARK"}
+# Better known names than those of the Unicode database.
+_NAMES = {"\u00ad": "SOFT HYPHEN", "\ufeff": "BYTE ORDER MARK"}
 
 
-def character_hits(passage: Segment) -> Iterator[Match]:
-    """Entities, invisible and control characters, odd line ends, escapes, control tokens of well-known models."""
-    for match in _ENTITY.finditer(passage.text):
-        if html.unescape(match[0]) != match[0] and (match[0] in _AUTOESCAPED or not _is_markup(passage, match)):
-            yield passage.hit("CU301", *match.span(), f"{match[0]} is an HTML entity")
-    yield from _invisible(passage)
-    for match in _CONTROL.finditer(passage.text):
-        yield passage.hit("CU304", *match.span(), f"the control character {_named(match[0])}")
-    for match in _SEPARATOR.finditer(passage.text):
-        yield passage.hit("CU305", *match.span(), f"{_named(match[0])} ends a line for some readers only")
-    for match in re.finditer("\r\n?", passage.text):
-        yield passage.hit("CU306", *match.span(), "a carriage return")
-    for match in _ESCAPES.finditer(passage.text):
-        yield from _escaped(passage, match)
+def character_matches(segment: Segment) -> Iterator[Match]:
+    """Yields entities, invisible and control characters, unusual line ends, and escapes."""
+    yield from _html_entities(segment)
+    yield from _invisible_characters(segment)
+    yield from _bidirectional_characters(segment)
+    for match in _CONTROL.finditer(segment.text):
+        yield segment.match(CONTROL_CHARACTER, match.span(), f"control character {_describe(match[0])}")
+    for match in _SEPARATOR.finditer(segment.text):
+        message = f"{_describe(match[0])} is a line break in some programs only"
+        yield segment.match(LINE_SEPARATOR, match.span(), message)
+    for match in re.finditer("\r\n?", segment.text):
+        yield segment.match(CARRIAGE_RETURN, match.span(), "carriage return")
+    yield from _unicode_escapes(segment)
 
 
-def _is_markup(passage: Segment, match: re.Match[str]) -> bool:
-    """Whether an entity stands in code, in HTML, where the text is about HTML, or for the bar in a Markdown table."""
-    bar = html.unescape(match[0]) == "|"
-    return bar or passage.in_code(match.start()) or _ABOUT_HTML.search(passage.line(match.start())) is not None
+def _html_entities(segment: Segment) -> Iterator[Match]:
+    """Yields HTML entities that were written by automatic escaping, or that no HTML surrounds."""
+    for match in _ENTITY.finditer(segment.text):
+        is_entity = html.unescape(match[0]) != match[0]
+        if is_entity and (match[0] in _AUTOESCAPE_ENTITIES or not _is_intended_entity(segment, match)):
+            yield segment.match(HTML_ENTITY, match.span(), f"{match[0]} is an HTML entity")
 
 
-def _invisible(passage: Segment) -> Iterator[Match]:
-    for match in _ZERO_WIDTH.finditer(passage.text):
+def _is_intended_entity(segment: Segment, match: re.Match[str]) -> bool:
+    """Returns whether an entity is in code, on a line about HTML, or the bar in a Markdown table."""
+    is_bar = html.unescape(match[0]) == "|"
+    return (
+        is_bar or segment.in_code(match.start()) or _HTML_CONTEXT.search(segment.line_around(match.start())) is not None
+    )
+
+
+def _invisible_characters(segment: Segment) -> Iterator[Match]:
+    """Yields zero-width characters, and tag characters outside of flags."""
+    for match in _INVISIBLE.finditer(segment.text):
         character, start = match[0], match.start()
-        if _TAGS[0] <= character <= _TAGS[1]:
-            if not _in_flag(passage.text, start):
-                yield passage.hit("CU302", start, start + 1, f"{_named(character)} hides text", "error")
-        elif character not in _JOINERS or not _joins(passage.text, start):
-            yield passage.hit("CU302", start, start + 1, f"{_named(character)} is not seen")
-    for match in _BIDI.finditer(passage.text):
-        if match[0] not in _MARKS or not _beside_right_to_left(passage.text, match.start()):
-            yield passage.hit("CU303", *match.span(), f"{_named(match[0])} changes the order that is seen")
+        if _is_tag(character):
+            if not _in_flag(segment.text, start):
+                yield segment.match(ZERO_WIDTH, match.span(), f"{_describe(character)} can hide text", "error")
+        elif character not in _JOINERS or not _is_needed_joiner(segment.text, start):
+            yield segment.match(ZERO_WIDTH, match.span(), f"{_describe(character)} is invisible")
+
+
+def _bidirectional_characters(segment: Segment) -> Iterator[Match]:
+    """Yields characters that control the direction of text, except marks near right-to-left letters."""
+    for match in _BIDI.finditer(segment.text):
+        if match[0] not in _BIDI_MARKS or not _is_near_right_to_left(segment.text, match.start()):
+            message = f"{_describe(match[0])} changes the order in which text is displayed"
+            yield segment.match(BIDIRECTIONAL, match.span(), message)
+
+
+def _is_tag(character: str) -> bool:
+    """Returns whether a character is one of the invisible tag characters."""
+    return _TAG_RANGE[0] <= character <= _TAG_RANGE[1]
 
 
 def _in_flag(text: str, start: int) -> bool:
-    """Whether a tag character belongs to the flag of a region."""
-    while start and _TAGS[0] <= text[start] <= _TAGS[1]:
+    """Returns whether a tag character belongs to the flag of a region: a black flag and then tags."""
+    # A flag is U+1F3F4 (black flag) and then tags, for example those of "gbsct" for Scotland.
+    while start and _is_tag(text[start]):
         start -= 1
     return text[start] == "\U0001f3f4"
 
 
-def _joins(text: str, offset: int) -> bool:
-    """Whether a joiner does its work: between emoji, or between letters of a script that has joined forms."""
+def _is_needed_joiner(text: str, offset: int) -> bool:
+    """Returns whether a joiner is between emoji, or between letters of a script that has joined forms."""
     before, after = text[:offset].rstrip("\ufe0f")[-1:], text[offset + 1 : offset + 2]
     if not before or not after:
         return False
-    emoji = all(unicodedata.category(c) in ("So", "Sk", "Mn") for c in (before, after))
-    return emoji or (_joining(before) and (_joining(after) or text[offset] == "\u200d"))
+    between_emoji = all(unicodedata.category(c) in ("So", "Sk", "Mn") for c in (before, after))
+    return between_emoji or (_has_joined_forms(before) and (_has_joined_forms(after) or text[offset] == "\u200d"))
 
 
-def _joining(character: str) -> bool:
-    """Arabic, Syriac and their neighbours, or a script of India, Sri Lanka or its neighbours."""
+def _has_joined_forms(character: str) -> bool:
+    """Returns whether a character is of the Arabic or Syriac script, or of a script of South or Southeast Asia."""
     return "\u0600" <= character <= "\u08ff" or "\u0900" <= character <= "\u109f" or "\u1780" <= character <= "\u18af"
 
 
-def _beside_right_to_left(text: str, offset: int) -> bool:
+def _is_near_right_to_left(text: str, offset: int) -> bool:
+    """Returns whether a right-to-left letter is within 40 characters."""
     near = text[max(0, offset - 40) : offset + 40]
     return any(unicodedata.bidirectional(c) in ("R", "AL") and not _BIDI.match(c) for c in near)
 
 
-def _escaped(passage: Segment, match: re.Match[str]) -> Iterator[Match]:
-    """Escapes that stand for letters beside text, or for what HTML escapes; not a lone one that is discussed."""
-    spelt = "".join(chr(int(code, 16)) for code in match[0].split("\\u")[1:])
-    html_safe = all(character in "<>&'" for character in spelt)
-    letters = all(character.isalpha() and not character.isascii() for character in spelt)
-    beside = passage.text[match.start() - 1 : match.start()].isalpha() or passage.text[match.end() :][:1].isalpha()
-    if html_safe or (letters and (beside or len(spelt) > 1)):
-        yield passage.hit("CU309", *match.span(), f'{match[0]} stands for "{spelt}"')
+def _unicode_escapes(segment: Segment) -> Iterator[Match]:
+    r"""Yields runs of escapes in place of characters.
+
+    | text            | result                                              |
+    | --------------- | --------------------------------------------------- |
+    | Gr\u00fc\u00dfe   | reported: letters inside a word                     |
+    | \u003cb\u003e   | reported: characters that are special in HTML       |
+    | write \u00fc     | not reported: a single escape that the text is about |
+    """
+    for match in _UNICODE_ESCAPES.finditer(segment.text):
+        spelt = "".join(chr(int(code, 16)) for code in match[0].split("\\u")[1:])
+        is_html_safe = all(character in "<>&'" for character in spelt)
+        is_letters = all(character.isalpha() and not character.isascii() for character in spelt)
+        around = segment.text[match.start() - 1 : match.start()], segment.text[match.end() :][:1]
+        if is_html_safe or (is_letters and (len(spelt) > 1 or any(map(str.isalpha, around)))):
+            yield segment.match(JSON_ESCAPE, match.span(), f'{match[0]} is an escape for "{spelt}"')
 
 
-def token_hits(passage: Segment, controls: Sequence[str]) -> Iterator[Match]:
-    """Control tokens: those of the target that the text spells (`controls`), and those of well-known other models."""
-    for token in controls:
-        for match in re.finditer(re.escape(token), passage.text):
-            yield passage.hit("CU308", *match.span(), f"{token} is a control token of the target")
-    for match in _KNOWN_TOKENS.finditer(passage.text):
-        if match[0] not in controls:
-            yield passage.hit("CU308", *match.span(), f"{match[0]} is a control token of other models", "info")
+def control_token_matches(segment: Segment, target_tokens: Collection[str]) -> Iterator[Match]:
+    """Yields control tokens of the target, and of well-known other models.
+
+    Args:
+        segment: the text.
+        target_tokens: the control tokens of the targets that the text contains.
+    """
+    for token in target_tokens:
+        for match in re.finditer(re.escape(token), segment.text):
+            yield segment.match(CONTROL_TOKEN, match.span(), f"{token} is a control token of the target")
+    for match in _COMMON_CONTROL_TOKENS.finditer(segment.text):
+        if match[0] not in target_tokens:
+            yield segment.match(CONTROL_TOKEN, match.span(), f"{match[0]} is a control token of other models", "info")
 
 
-def mixed_normalization(passages: Sequence[Segment]) -> Iterator[tuple[Segment, Match]]:
-    """Decomposed characters, each kind once, if composed ones stand in the same prefix."""
-    if not any(_is_composed(c) for passage in passages if not passage.text.isascii() for c in set(passage.text)):
+def mixed_normalization(segments: Sequence[Segment]) -> Iterator[tuple[Segment, Match]]:
+    """Yields each decomposed character once, if the same prefix also has composed ones."""
+    if not any(_is_composed(c) for segment in segments if not segment.text.isascii() for c in set(segment.text)):
         return
-    told: set[str] = set()
-    for passage in passages:
-        for match in _COMBINED.finditer(passage.text):
+    reported: set[str] = set()
+    for segment in segments:
+        for match in _DECOMPOSED.finditer(segment.text):
             composed = unicodedata.normalize("NFC", match[0])
-            if len(composed) < len(match[0]) and composed not in told:
-                told.add(composed)
-                yield passage, passage.hit("CU307", *match.span(), f'"{composed}" is decomposed, others are composed')
+            if len(composed) < len(match[0]) and composed not in reported:
+                reported.add(composed)
+                message = f'"{composed}" is decomposed (NFD), other characters are composed (NFC)'
+                yield segment, segment.match(MIXED_NORMALIZATION, match.span(), message)
 
 
 def _is_composed(character: str) -> bool:
-    """Whether it is one character for a letter and its marks."""
-    return not character.isascii() and _COMBINED.fullmatch(unicodedata.normalize("NFD", character)) is not None
+    """Returns whether one character stands for a letter and its accents."""
+    return not character.isascii() and _DECOMPOSED.fullmatch(unicodedata.normalize("NFD", character)) is not None
 
 
-def _named(character: str) -> str:
-    name = _ZERO_WIDTH_NAMES.get(character) or unicodedata.name(character, "")
+def _describe(character: str) -> str:
+    """Returns the code point of a character with its name: `U+200B (ZERO WIDTH SPACE)`."""
+    name = _NAMES.get(character) or unicodedata.name(character, "")
     return f"U+{ord(character):04X}{f' ({name})' if name else ''}"

@@ -1,158 +1,246 @@
-"""Where a prefix stands against its target's units and minimum, and what stands in what order: CU4xx."""
+"""CU4xx: token counts against the cache rule of a target, and the order of volatile, shared and stable text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.registry import CODES
-from cacheunit_build.lint.rules.sections import parting
-from cacheunit_build.lint.segment import milder
+from cacheunit_build.compiler.padding_plan import Count
+from cacheunit_build.lint.divergence import find_divergence
+from cacheunit_build.lint.rule import Rule, milder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.cache_rule import CacheRule
-    from cacheunit_build.lint.results import Severity
-    from cacheunit_build.lint.rules.sections import Parting
-    from cacheunit_build.lint.segment import Match
+    from cacheunit_build.lint.divergence import Divergence
+    from cacheunit_build.lint.rule import Problem, Severity
+    from cacheunit_build.lint.segment import Match, Segment
 
-_FEW = 16
-"""A unit has this many times what is a few tokens."""
+VOLATILE_BEFORE_STABLE = Rule(
+    code="CU401",
+    name="volatile-before-stable",
+    severity="warning",
+    meaning="volatile text in front of a long stable part; most severe in the first unit",
+    hint="move it behind the stable part, or out of the prefix",
+)
+JUST_OVER_A_UNIT = Rule(
+    code="CU402",
+    name="just-over-a-unit",
+    severity="info",
+    meaning="a few tokens past the last full unit, not padded: every request computes them again",
+    hint="remove that many tokens",
+)
+BELOW_MINIMUM = Rule(
+    code="CU403",
+    name="below-minimum",
+    severity="warning",
+    meaning="fewer tokens than the target caches at all; info if an estimate cannot tell",
+    hint='join prefixes, or add padding where it pays off: "padding: {floor: true, reuses: N}"',
+)
+UNSTABLE_BOUNDARY = Rule(
+    code="CU404",
+    name="unstable-boundary",
+    severity="info",
+    meaning="the last tokens change with the text that follows and are not cached; a warning if that costs a unit",
+    hint="end the text so that nothing merges with it, for example with a blank line and a marker",
+)
+VARIANTS_DIVERGE_EARLY = Rule(
+    code="CU405",
+    name="variants-diverge-early",
+    severity="info",
+    meaning="variants differ before text that they share; a warning in the first unit, or if they share most text",
+    hint="move the text that all variants share to the front",
+)
+PREFIXES_DIVERGE_EARLY = Rule(
+    code="CU406",
+    name="prefixes-diverge-early",
+    severity="info",
+    meaning="two prefixes of a target share much text, but not their beginning",
+    hint="move the shared text to the front, in the same order",
+)
+RULES = (
+    VOLATILE_BEFORE_STABLE,
+    JUST_OVER_A_UNIT,
+    BELOW_MINIMUM,
+    UNSTABLE_BOUNDARY,
+    VARIANTS_DIVERGE_EARLY,
+    PREFIXES_DIVERGE_EARLY,
+)
+
+MAJORITY = 0.5
+"""The share of a text, from 0 to 1, that counts as most of it."""
+
+_FEW_PER_UNIT = 16
+"""A few tokens are at most a unit divided by this."""
 
 _LONG = 128
-"""Tokens that are worth a word where the unit is unknown."""
-
-MOST = 0.5
-"""The share of a text from which on it is most of it."""
+"""Tokens that are worth a message where the unit is unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """What a rule says, wherever it is; `offset` is a character of the system text, if one is meant."""
+def volatile_before_stable(
+    artifact: Artifact, cache: CacheRule, severity: Severity, offset: int, count: Callable[[str], int]
+) -> Problem | None:
+    """Checks CU401: a unit or more of stable text behind volatile text.
 
-    code: str
-    severity: Severity
-    message: str
-    hint: str
-    offset: int | None = None
-
-
-def advise(
-    code: str, message: str, *, severity: Severity | None = None, hint: str | None = None, offset: int | None = None
-) -> Advice:
-    """What a rule says of a code, as severe and with the hint as usual if nothing else is said."""
-    usual = CODES[code]
-    return Advice(
-        code=code, severity=severity or usual.severity, message=message, hint=hint or usual.hint, offset=offset
-    )
-
-
-def standing(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
-    """What its number of tokens means at its target."""
-    tokens, unit = artifact.entry.tokens, rule.unit if rule.kind == "blocks" else None
-    low, high = _bounds(artifact)
-    least = max(rule.minimum or 0, unit or 0)
-    what = f"the minimum of {rule.minimum:,}" if rule.minimum and rule.minimum >= (unit or 0) else f"one unit of {unit}"
-    if high < least:
-        about = "at most " if artifact.margin else ""
-        yield advise("CU403", f"{about}{high:,} static tokens, {least - high:,} below {what}: nothing is cached")
-    elif low < least:
-        message = f"about {tokens:,} static tokens, by an estimate too near {what} to say whether anything is cached"
-        yield advise("CU403", message, severity="info")
-    if unit is None or artifact.margin or high < least:
-        return
-    past = tokens % unit
-    if past and not artifact.entry.padding and past <= max(2, unit // _FEW):
-        message = f"{_tokens(past)} past {_units(tokens // unit)} of {unit:,}, not padded"
-        yield advise("CU402", message, hint=f"cut {_tokens(past)}, or write {unit - past:,} more")
-
-
-def soft_end(artifact: Artifact, rule: CacheRule) -> Iterator[Advice]:
-    """Tokens at the end that may change with what follows."""
-    if not artifact.unstable or artifact.margin:
-        return
-    tokens, unit = artifact.entry.tokens, rule.unit if rule.kind == "blocks" else None
-    last = "token" if artifact.unstable == 1 else _tokens(artifact.unstable)
-    message = f"the last {last} may change with what follows"
-    if unit and (tokens + artifact.unstable) // unit > tokens // unit:
-        yield advise("CU404", f"{message}: {_units(1)} of {unit:,} less is cached", severity="warning")
-    else:
-        yield advise("CU404", f"{message}, and {'is' if artifact.unstable == 1 else 'are'} not cached")
-
-
-def exposed(artifact: Artifact, rule: CacheRule, hit: Match, offset: int, count: Callable[[str], int]) -> Advice | None:
-    """What a volatile hit at a character of the framed_prefix makes the model read anew; None where little stands after it.
-
-    An error-grade hit in the first unit is an error, and what is milder stays one step milder.
+    Args:
+        artifact: the artifact that contains the text.
+        cache: the cache rule of its target.
+        severity: that of the volatile text itself; it is kept in the first unit, and one step milder behind it.
+        offset: where the text begins in the artifact's framed prefix.
+        count: text -> number of tokens.
     """
-    tokens, unit = artifact.entry.tokens, rule.unit if rule.kind == "blocks" and not artifact.margin else None
+    tokens, unit = artifact.entry.tokens, _exact_unit(artifact, cache)
     before = count(artifact.framed_prefix[:offset])
     after = tokens - before
     if after < (unit or _LONG):
         return None
-    first = before < (unit or _LONG)
-    about = "about " if artifact.margin else ""
-    lost = f"{about}{_tokens(after)} from here on are read anew"
-    if unit:
-        lost += f", {tokens // unit - before // unit:,} of {_units(tokens // unit)}"
-    message = f"when this changes, {lost}{'; nothing stays cached' if first else ''}"
-    severity = hit.severity if first else milder(hit.severity)
-    return advise("CU401", message, severity=severity)
+    is_first = before < (unit or _LONG)
+    units = f" ({tokens // unit - before // unit:,} of {_plural(tokens // unit, 'unit')})" if unit else ""
+    recomputed = f"{_approximate(artifact)}{_plural(after, 'token')}{units}"
+    message = f"a change here recomputes {recomputed}{'; nothing stays cached' if is_first else ''}"
+    return VOLATILE_BEFORE_STABLE.problem(message, severity=severity if is_first else milder(severity))
 
 
-def variants_part(
-    texts: Sequence[str], artifact: Artifact, rule: CacheRule, count: Callable[[str], int]
-) -> Advice | None:
-    """Text that all variants share, behind the place where they part; `artifact` is that of the first."""
-    found = parting(texts, count)
-    if found is None or not _worth(found, rule):
+def token_count_problems(artifact: Artifact, cache: CacheRule) -> Iterator[Problem]:
+    """Yields what is wrong with the number of static tokens of an artifact."""
+    for check in (below_minimum, just_over_a_unit, unstable_boundary):
+        problem = check(artifact, cache)
+        if problem is not None:
+            yield problem
+
+
+def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
+    """Checks CU403: fewer tokens than one unit, or than the target's minimum."""
+    tokens, least = Count(tokens=artifact.entry.tokens, margin=artifact.margin), _fewest_cached(cache)
+    name = f"the minimum of {least:,}" if least == cache.minimum else f"one unit of {least:,}"
+    if tokens.high < least:
+        at_most = "at most " if artifact.margin else ""
+        return BELOW_MINIMUM.problem(
+            f"{at_most}{tokens.high:,} static tokens, {least - tokens.high:,} below {name}: nothing is cached"
+        )
+    if tokens.low < least:
+        estimate = f"~{tokens.tokens:,} static tokens (±{artifact.margin * 100:.0f} %)"
+        message = f"{estimate}, too close to {name} to tell whether anything is cached"
+        return BELOW_MINIMUM.problem(message, severity="info")
+    return None
+
+
+def just_over_a_unit(artifact: Artifact, cache: CacheRule) -> Problem | None:
+    """Checks CU402: a few tokens past the last full unit that padding did not complete."""
+    tokens, unit = artifact.entry.tokens, _exact_unit(artifact, cache)
+    if unit is None or tokens < _fewest_cached(cache) or artifact.entry.padding:
         return None
-    unit = rule.unit if rule.kind == "blocks" and not artifact.margin else None
-    apart = found.head < (unit or _LONG)
-    severity: Severity = "warning" if apart or found.later >= MOST * artifact.entry.tokens else "info"
-    shared = f" ({_units(found.head // unit)} shared)" if unit else ""
-    message = (
-        f"{len(texts)} variants part here, after {_tokens(found.head)}{shared}; "
-        f"{_tokens(found.later)} further on stand in all"
+    past = tokens % unit
+    if past == 0 or past > max(2, unit // _FEW_PER_UNIT):
+        return None
+    extra = _plural(past, "token")
+    return JUST_OVER_A_UNIT.problem(
+        f"{extra} past {_plural(tokens // unit, 'unit')} of {unit:,}, not padded",
+        hint=f"remove {extra}, or add {unit - past:,} more",
     )
-    hint = f"move to the front: {found.order}"
-    return advise("CU405", message, severity=severity, hint=hint, offset=found.offset)
 
 
-def prefixes_part(
-    first: tuple[str, Artifact], second: tuple[str, Artifact], rule: CacheRule, count: Callable[[str], int]
-) -> Advice | None:
-    """Most of a text shared by two prefixes of a target, behind the place where they part.
+def unstable_boundary(artifact: Artifact, cache: CacheRule) -> Problem | None:
+    """Checks CU404: tokens at the end that may change with the text that follows."""
+    if not artifact.unstable or artifact.margin:
+        return None
+    tokens, unit = artifact.entry.tokens, _exact_unit(artifact, cache)
+    one = artifact.unstable == 1
+    message = (
+        f"the last {'token' if one else _plural(artifact.unstable, 'token')} may change with the text that follows"
+    )
+    if unit and (tokens + artifact.unstable) // unit > tokens // unit:
+        return UNSTABLE_BOUNDARY.problem(f"{message}: 1 unit of {unit:,} less is cached", severity="warning")
+    return UNSTABLE_BOUNDARY.problem(f"{message}, and {'is' if one else 'are'} not cached")
 
-    Each prefix is its system text without padding, and its artifact.
+
+def variants_diverge_early(
+    system: Segment, others: Sequence[str], artifact: Artifact, cache: CacheRule, count: Callable[[str], int]
+) -> Match | None:
+    """Checks CU405: text that all variants share behind the point where they diverge.
+
+    Args:
+        system: the system text of the first variant.
+        others: the system texts of the other variants.
+        artifact: the artifact of the first variant.
+        cache: the cache rule of its target.
+        count: text -> number of tokens.
+
+    Returns:
+        A match of the first word in `system` that differs; None where nothing worth moving is shared behind it.
     """
-    found = parting((first[0], second[0]), count)
-    shorter = min(first[1].entry.tokens, second[1].entry.tokens)
-    if found is None or not _worth(found, rule) or found.later < MOST * shorter:
+    divergence = find_divergence((system.text, *others), count)
+    if divergence is None or not _is_worth_moving(divergence, cache):
+        return None
+    unit = _exact_unit(artifact, cache)
+    in_first_unit = divergence.common_tokens < (unit or _LONG)
+    is_most = divergence.shared_tokens >= MAJORITY * artifact.entry.tokens
+    shared_units = f" ({_plural(divergence.common_tokens // unit, 'unit')} shared)" if unit else ""
+    message = (
+        f"{len(others) + 1} variants diverge here, after {_plural(divergence.common_tokens, 'token')}{shared_units}, "
+        f"but share {_plural(divergence.shared_tokens, 'token')} further on"
+    )
+    severity: Severity = "warning" if in_first_unit or is_most else "info"
+    match = system.match(VARIANTS_DIVERGE_EARLY, system.word_at(divergence.offset), message, severity)
+    return replace(match, hint=f"move to the front: {divergence.title_list}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixText:
+    """A prefix at one target, as it is compared with others.
+
+    Attributes:
+        system: its system text, without padding.
+        artifact: its artifact.
+    """
+
+    system: Segment
+    artifact: Artifact
+
+
+def prefixes_diverge_early(
+    first: PrefixText, second: PrefixText, cache: CacheRule, count: Callable[[str], int]
+) -> Match | None:
+    """Checks CU406: two prefixes of one target share most of their text, but behind the point where they diverge.
+
+    Returns:
+        A match of the first word in the text of `first` that differs; None where too little is shared behind it.
+    """
+    divergence = find_divergence((first.system.text, second.system.text), count)
+    shorter = min(first.artifact.entry.tokens, second.artifact.entry.tokens)
+    if divergence is None or not _is_worth_moving(divergence, cache) or divergence.shared_tokens < MAJORITY * shorter:
         return None
     message = (
-        f"{first[1].prefix} and {second[1].prefix} part here, after {_tokens(found.head)}; "
-        f"{_tokens(found.later)} further on stand in both"
+        f"{first.artifact.prefix} and {second.artifact.prefix} diverge here, "
+        f"after {_plural(divergence.common_tokens, 'token')}, "
+        f"but share {_plural(divergence.shared_tokens, 'token')} further on"
     )
-    hint = f"in both, begin with {found.order}"
-    return advise("CU406", message, hint=hint, offset=found.offset)
+    match = first.system.match(PREFIXES_DIVERGE_EARLY, first.system.word_at(divergence.offset), message)
+    return replace(match, hint=f"begin both with {divergence.title_list}")
 
 
-def _worth(found: Parting, rule: CacheRule) -> bool:
-    return found.later >= max(rule.unit or 0, _LONG)
+def _is_worth_moving(divergence: Divergence, cache: CacheRule) -> bool:
+    """Returns whether the shared text would fill a unit at the front."""
+    return divergence.shared_tokens >= max(cache.unit or 0, _LONG)
 
 
-def _bounds(artifact: Artifact) -> tuple[int, int]:
-    """The fewest and the most static tokens that it may have."""
-    tokens, off = artifact.entry.tokens, int(artifact.entry.tokens * artifact.margin)
-    return tokens - off, tokens + off
+def _fewest_cached(cache: CacheRule) -> int:
+    """Returns the fewest tokens that a target caches: its minimum, or one unit where that is more."""
+    return max(cache.minimum or 0, cache.unit or 0)
 
 
-def _tokens(count: int) -> str:
-    return f"{count:,} token{'' if count == 1 else 's'}"
+def _exact_unit(artifact: Artifact, cache: CacheRule) -> int | None:
+    """Returns the tokens in a unit; None where the target has none, or where an estimate cannot claim full units."""
+    return None if artifact.margin else cache.unit
 
 
-def _units(count: int) -> str:
-    return f"{count:,} unit{'' if count == 1 else 's'}"
+def _approximate(artifact: Artifact) -> str:
+    """Returns the mark in front of a number of tokens: `~` for an estimate."""
+    return "~" if artifact.margin else ""
+
+
+def _plural(count: int, noun: str) -> str:
+    """Returns a count with its noun: `1 token`, `1,024 tokens`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

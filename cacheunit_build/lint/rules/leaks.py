@@ -1,4 +1,4 @@
-"""What tells of a machine, a network or a person, secrets aside: CU2xx."""
+"""CU2xx: text that reveals a machine, a network, a person or a secret."""
 
 from __future__ import annotations
 
@@ -6,23 +6,58 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+from cacheunit_build.lint.rule import Rule
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.lint.results import Severity
+    from cacheunit_build.domain.protocols import SecretScanner
+    from cacheunit_build.lint.rule import Severity
     from cacheunit_build.lint.segment import Match, Segment
 
-_SEGMENT = r"[\w.@+~-]+"
-_HOME = re.compile(
-    rf"(?<![\w./-])(?:/home/|/Users/|/mnt/[a-z]/Users/|[A-Za-z]:[\\/]{{1,2}}[Uu]sers[\\/]{{1,2}})({_SEGMENT})"
-    rf"(?:[\\/]{{1,2}}{_SEGMENT})*"
+ABSOLUTE_PATH = Rule(
+    code="CU201",
+    name="absolute-path",
+    severity="warning",
+    meaning="a path on one machine or in a user's home directory: it differs in each clone and may reveal a name",
+    hint="use a path relative to the project, or a placeholder",
 )
-_ROOM = re.compile(
-    rf"(?<![\w./:-])(?:/root|/private/var|/var/folders|/scratch|/workspaces?|/builds?/{_SEGMENT}|/mnt/{_SEGMENT}"
-    rf"|/tmp/{_SEGMENT}|[A-Za-z]:\\\\?(?!Windows|Program|Python|path)[A-Za-z]{_SEGMENT})(?:[\\/]{{1,2}}{_SEGMENT})+"
+HOST_NAME = Rule(
+    code="CU202",
+    name="host-name",
+    severity="warning",
+    meaning="the name of a host in an internal network, or an IP address",
+    hint="name its role instead, or use a name or address for documentation (example.com, 192.0.2.1)",
 )
-# Accounts that images and manuals use, and words that stand for an account.
-_ACCOUNTS = frozenset(
+E_MAIL = Rule(
+    code="CU203",
+    name="e-mail",
+    severity="warning",
+    meaning="an e-mail address outside the domains for documentation",
+    hint="if users need it, ignore the rule here; else use an address at example.com",
+)
+SECRET = Rule(
+    code="CU204",
+    name="secret",
+    severity="error",
+    meaning="a key, token or password, found with the patterns of detect-secrets (extra: secrets)",
+    hint="remove it and revoke it: artifacts, git history and caches keep copies",
+)
+RULES = (ABSOLUTE_PATH, HOST_NAME, E_MAIL, SECRET)
+
+_PATH_PART = r"[\w.@+~-]+"
+# /home/NAME/notes, C:\Users\NAME\notes; group 1 is the account.
+_HOME_PATH = re.compile(
+    rf"(?<![\w./-])(?:/home/|/Users/|/mnt/[a-z]/Users/|[A-Za-z]:[\\/]{{1,2}}[Uu]sers[\\/]{{1,2}})({_PATH_PART})"
+    rf"(?:[\\/]{{1,2}}{_PATH_PART})*"
+)
+# /scratch/run7/work, /tmp/build1/out, D:\work\shop
+_MACHINE_PATH = re.compile(
+    rf"(?<![\w./:-])(?:/root|/private/var|/var/folders|/scratch|/workspaces?|/builds?/{_PATH_PART}|/mnt/{_PATH_PART}"
+    rf"|/tmp/{_PATH_PART}|[A-Za-z]:\\\\?(?!Windows|Program|Python|path)[A-Za-z]{_PATH_PART})(?:[\\/]{{1,2}}{_PATH_PART})+"
+)
+# Accounts of container images and of documentation, and placeholders for an account.
+_GENERIC_ACCOUNTS = frozenset(
     (
         *("user", "users", "username", "user1", "name", "yourname", "yourusername", "your-name", "you"),
         *("me", "myuser", "someone", "somebody", "alice", "bob", "john", "jane", "jdoe", "johndoe", "janedoe", "foo"),
@@ -31,92 +66,148 @@ _ACCOUNTS = frozenset(
         *("nonroot", "coder", "youruser", "your_username", "your_user", "your_name", "linuxbrew", "deploy"),
     )
 )
+# One label of a domain name: RFC 1035, section 2.3.1.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOST = re.compile(
+# db1.prod.internal, https://git.lan, root@nas.home.arpa; group 1 is the host. `print.local(` is a call.
+_INTERNAL_HOST = re.compile(
     rf"(?<![\w.@/-])(?:(?:[a-z][a-z0-9+]*://)?(?:[\w.+-]+@)?)((?:{_LABEL}\.)+(?:internal|corp|lan|intranet|intra|home\.arpa|local))"
     r"(?![\w-]|\.\w|\()"
 )
-_KNOWN_HOSTS = ("svc.cluster.local", "host.docker.internal", "metadata.google.internal", "gateway.docker.internal")
+# Names that every cluster, container or virtual machine has.
+_STANDARD_HOSTS = ("svc.cluster.local", "host.docker.internal", "metadata.google.internal", "gateway.docker.internal")
 _IPV4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
-_PUBLIC_RESOLVERS = frozenset(("1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9", "1.2.3.4", "168.63.129.16"))
-_VERSION = re.compile(r"(?:version|release|v|build|upgrade[sd]?|from|==?|~=|>=|to)\W{0,3}$", re.IGNORECASE)
-_SMALL = 32
+# Public DNS servers, the virtual address of Azure, and an address that everybody writes as an example.
+_WELL_KNOWN_ADDRESSES = frozenset(("1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9", "1.2.3.4", "168.63.129.16"))
+# In front of four numbers that are a version: "version 1.40.2.7", "upgrade from 93.1.40.2".
+_VERSION_WORD = re.compile(r"(?:version|release|v|build|upgrade[sd]?|from|==?|~=|>=|to)\W{0,3}$", re.IGNORECASE)
+_MAX_VERSION_PART = 32
+"""Four numbers that are all smaller are more likely a version than an address."""
+
 _EMAIL = re.compile(
     rf"(?<![\w.+/%:-])([A-Za-z0-9._%+-]+)@((?:{_LABEL}\.)+(?:[a-z]{{2,12}}|[A-Z]{{2,12}}))(?![\w-]|\.\w|:)"
 )
-# RFC 2606 and 6761, and names that texts use in the same way.
-_SAMPLE_DOMAINS = re.compile(
+# Domains reserved by RFC 2606 and RFC 6761, and others that documentation uses as examples.
+_EXAMPLE_DOMAIN = re.compile(
     r"(?:^|\.)(?:example(?:\.(?:com|org|net|edu|co\.uk))?|test|invalid|localhost|local|internal)$"
     r"|(?:^|\.)(?:your|my|some)?-?(?:company|domain|site|org|organi[sz]ation|business|email|mail|host|server|corp|app|website"
     r"|firm|client|test|provider|tenant|project)\.(?:com|org|net|io|edu|local|co|de|tld|extension|onmicrosoft\.com)$"
     r"|(?:^|\.)(?:contoso|fabrikam|northwind|northwindtraders|adventure-works|foo|bar|baz|acme)\.(?:com|org|net|io)$"
 )
-_MACHINES = frozenset(("git", "noreply", "no-reply", "donotreply", "hg", "actions"))
-_FILES = frozenset(("png", "jpg", "jpeg", "svg", "gif", "js", "ts", "css", "md", "json", "yaml", "yml", "py", "html"))
+_SERVICE_ACCOUNTS = frozenset(("git", "noreply", "no-reply", "donotreply", "hg", "actions"))
+# `logo@2x.png` is a file.
+_FILE_EXTENSIONS = frozenset(
+    ("png", "jpg", "jpeg", "svg", "gif", "js", "ts", "css", "md", "json", "yaml", "yml", "py", "html")
+)
+# Addresses that every machine has, or that only documentation uses.
+_UNREPORTED_NETWORKS = tuple(
+    ipaddress.IPv4Network(network)
+    for network in (
+        *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),  # documentation
+        *("127.0.0.0/8", "169.254.0.0/16"),  # loopback, link-local
+        *("224.0.0.0/4", "240.0.0.0/4"),  # multicast, reserved (with net masks)
+    )
+)
+_SECRET_CHARACTERS_SHOWN = 4
 
 
-def leak_hits(passage: Segment) -> Iterator[Match]:
-    """Absolute paths, hosts and e-mail addresses, those for documentation aside."""
-    yield from _paths(passage)
-    yield from _hosts(passage)
-    for match in _EMAIL.finditer(passage.text):
-        name, domain = match[1].lower(), match[2].lower()
-        if name not in _MACHINES and domain.rpartition(".")[2] not in _FILES and not _SAMPLE_DOMAINS.search(domain):
-            yield passage.hit("CU203", *match.span(), f'"{match[0]}" is an e-mail address')
+def leak_matches(segment: Segment) -> Iterator[Match]:
+    """Yields machine-specific paths, internal hosts, IP addresses and e-mail addresses."""
+    yield from _paths(segment)
+    yield from _internal_hosts(segment)
+    yield from _ip_addresses(segment)
+    yield from _email_addresses(segment)
 
 
-def _paths(passage: Segment) -> Iterator[Match]:
-    for match in _HOME.finditer(passage.text):
-        if match[1].lower().rstrip(".") not in _ACCOUNTS and match[1].strip("."):
-            severity: Severity | None = "info" if passage.is_example(match.start()) else None
-            yield passage.hit("CU201", *match.span(), f'"{match[0]}" is a path in somebody\'s home', severity)
-    for match in _ROOM.finditer(passage.text):
-        if not passage.is_example(match.start()):
-            yield passage.hit("CU201", *match.span(), f'"{match[0]}" is a path of one machine')
+def secret_matches(segment: Segment, scan: SecretScanner | None) -> Iterator[Match]:
+    """Yields what the scanner takes for secrets, nothing without one; messages show the first four characters."""
+    for start, end, kind in scan(segment.text) if scan else ():
+        shown = segment.text[start:end].partition("\n")[0][:_SECRET_CHARACTERS_SHOWN]
+        yield segment.match(SECRET, (start, end), f"{kind}: {shown}…")
 
 
-def _hosts(passage: Segment) -> Iterator[Match]:
-    for match in _HOST.finditer(passage.text):
-        host = match[1].lower()
-        in_url = match.start(1) > match.start()
-        deep = host.count(".") > 1
-        known = (
-            host.endswith(_KNOWN_HOSTS) or "example" in host or (host.endswith(".local") and not in_url and not deep)
-        )
-        if not known and not _is_code(passage, match, host):
-            severity: Severity | None = "info" if passage.is_example(match.start()) else None
-            yield passage.hit("CU202", *match.span(1), f'"{match[1]}" is a host of an internal network', severity)
-    for match in _IPV4.finditer(passage.text):
-        kind = _kind_of_address(match[0])
-        version = _VERSION.search(passage.before(match.start())) is not None
-        if kind and not version and not passage.is_example(match.start()):
-            yield passage.hit("CU202", *match.span(), f'"{match[0]}" is {kind} address')
+def _paths(segment: Segment) -> Iterator[Match]:
+    """Yields paths in a home directory of a real account, and paths that only one machine has."""
+    for match in _HOME_PATH.finditer(segment.text):
+        account = match[1].lower()
+        if account.strip(".") and account.rstrip(".") not in _GENERIC_ACCOUNTS:
+            message = f'"{match[0]}" is a path in a user\'s home directory'
+            yield segment.match(ABSOLUTE_PATH, match.span(), message, _severity(segment, match))
+    for match in _MACHINE_PATH.finditer(segment.text):
+        if not segment.looks_like_example(match.start()):
+            yield segment.match(ABSOLUTE_PATH, match.span(), f'"{match[0]}" is a path on one machine')
 
 
-def _is_code(passage: Segment, match: re.Match[str], host: str) -> bool:
-    """Dotted names of programs end like hosts: `com.acme.internal` is a package, `self.local` a field."""
-    dotted = host.split(".")
-    reverse = dotted[0] in ("com", "org", "net", "io", "dev", "de") or dotted[0] in ("self", "this", "env", "config")
-    return reverse or (passage.in_code(match.start()) and match.start(1) == match.start() and len(dotted) == 2)  # noqa: PLR2004
+def _internal_hosts(segment: Segment) -> Iterator[Match]:
+    """Yields names under top-level domains that only internal networks use."""
+    for match in _INTERNAL_HOST.finditer(segment.text):
+        if not _is_generic_host(match) and not _is_dotted_code(segment, match):
+            message = f'"{match[1]}" is a host in an internal network'
+            yield segment.match(HOST_NAME, match.span(1), message, _severity(segment, match))
 
 
-def _kind_of_address(text: str) -> str | None:
-    """What an address is, None where it is one that documentation, or every machine, has; or is a version."""
+def _is_generic_host(match: re.Match[str]) -> bool:
+    """Returns whether a host is an example, exists in every cluster, or is a file such as `settings.local`."""
+    host = match[1].lower()
+    looks_like_file = host.endswith(".local") and host.count(".") == 1 and not _is_in_url(match)
+    return host.endswith(_STANDARD_HOSTS) or "example" in host or looks_like_file
+
+
+def _is_dotted_code(segment: Segment, match: re.Match[str]) -> bool:
+    """Returns whether a match is an identifier: `com.acme.internal` is a package, `self.local` a field."""
+    first, *others = match[1].lower().split(".")
+    if first in ("com", "org", "net", "io", "dev", "de", "self", "this", "env", "config"):
+        return True
+    return len(others) == 1 and not _is_in_url(match) and segment.in_code(match.start())
+
+
+def _is_in_url(match: re.Match[str]) -> bool:
+    """Returns whether a scheme or a user precedes the host: `https://db.lan`, `root@db.lan`."""
+    return match.start(1) > match.start()
+
+
+def _ip_addresses(segment: Segment) -> Iterator[Match]:
+    """Yields IPv4 addresses that name a host, unless the text presents them as an example or a version."""
+    for match in _IPV4.finditer(segment.text):
+        kind = _address_kind(match[0])
+        is_version = _VERSION_WORD.search(segment.line_before(match.start())) is not None
+        if kind and not is_version and not segment.looks_like_example(match.start()):
+            yield segment.match(HOST_NAME, match.span(), f'"{match[0]}" is a {kind} IP address')
+
+
+def _address_kind(text: str) -> str | None:
+    """Returns whether an IPv4 address is private or public; None where it names no particular host.
+
+    | text                          | result  |
+    | ----------------------------- | ------- |
+    | 10.20.30.41                   | private |
+    | 93.184.216.34                 | public  |
+    | 127.0.0.1, 192.0.2.7, 8.8.8.8 | None: every machine, documentation and everybody knows them |
+    | 1.2.3.4, 10.0.0.0             | None: a version, a network                                  |
+    | 300.1.1.1                     | None: not an address                                        |
+    """
     try:
         address = ipaddress.IPv4Address(text)
     except ValueError:
         return None
-    octets = [int(part) for part in text.split(".")]
-    if text in _PUBLIC_RESOLVERS or max(octets) < _SMALL or octets[-1] in (0, 255):
+    octets = address.packed
+    looks_like_version = max(octets) < _MAX_VERSION_PART
+    is_network = octets[-1] in (0, 255)
+    if looks_like_version or is_network or text in _WELL_KNOWN_ADDRESSES:
         return None
-    if address.is_loopback or address.is_unspecified or address.is_multicast or address.is_link_local:
+    if any(address in network for network in _UNREPORTED_NETWORKS):
         return None
-    if any(address in network for network in _DOCUMENTATION):
-        return None
-    return "a private" if address.is_private else "a public"
+    return "private" if address.is_private else "public"
 
 
-_DOCUMENTATION = [
-    ipaddress.IPv4Network(network)
-    for network in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "255.0.0.0/8", "240.0.0.0/4")
-]
+def _email_addresses(segment: Segment) -> Iterator[Match]:
+    """Yields e-mail addresses; not those of services, at example domains, or names of files such as `a@2x.png`."""
+    for match in _EMAIL.finditer(segment.text):
+        account, domain = match[1].lower(), match[2].lower()
+        is_file = domain.rpartition(".")[2] in _FILE_EXTENSIONS
+        if account not in _SERVICE_ACCOUNTS and not is_file and not _EXAMPLE_DOMAIN.search(domain):
+            yield segment.match(E_MAIL, match.span(), f'"{match[0]}" is an e-mail address')
+
+
+def _severity(segment: Segment, match: re.Match[str]) -> Severity | None:
+    """Returns `info` for what looks like an example; None, the rule's own severity, for anything else."""
+    return "info" if segment.looks_like_example(match.start()) else None

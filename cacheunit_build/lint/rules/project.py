@@ -1,4 +1,4 @@
-"""What a project has and does not use, and names that are taken for one another: CU5xx."""
+"""CU5xx: unused variables and templates, names that look alike, invalid ignore comments."""
 
 from __future__ import annotations
 
@@ -6,27 +6,67 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from cacheunit_build.lint.rule import Rule
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from cacheunit_build.domain.manifest import Manifest
+    from cacheunit_build.lint.rule import Problem
 
-_ALIKE = str.maketrans(
-    # Cyrillic, then Greek, then digits and signs that pass for a Latin letter or for one another.
+UNUSED = Rule(
+    code="CU501",
+    name="unused",
+    severity="warning",
+    meaning="a variable, data file or matrix axis that no template of the prefix uses",
+    hint="remove it, or use it in a template",
+)
+UNREACHABLE_TEMPLATE = Rule(
+    code="CU502",
+    name="unreachable-template",
+    severity="warning",
+    meaning="a file in the templates folder that no prefix uses or names",
+    hint="delete it, or include it",
+)
+LOOK_ALIKE = Rule(
+    code="CU503",
+    name="look-alike",
+    severity="warning",
+    meaning="two names that differ only in case, in - and _, or in characters that look alike",
+    hint="rename one of them",
+)
+IGNORE_COMMENT = Rule(  # checked in `suppressions`, where the comments are read
+    code="CU504",
+    name="ignore-comment",
+    severity="warning",
+    meaning="an ignore comment that names no known rule",
+    hint="write: cacheunit: ignore CU101",
+)
+RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT)
+
+# Cyrillic, then Greek, then ASCII characters -> the character that they are easily taken for.
+_CONFUSABLE = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u051b\u051d\u043a\u043c\u0442\u0432\u043d"
     "\u03bf\u03b1\u03bd\u03c1\u03b9\u03ba\u03c4\u03c5\u03c7"
     "01l-",
     "aeopcyxijsdhqwkmtbh" + "oavpiktux" + "oii_",
 )
+# {% include "x" %}, {{ macro("x") }}, {% set name = "x" %}
 _REFERENCE = re.compile(
     r"\{%[-+]?\s*(?:include|import|from|extends)\b(.*?)%\}|\{\{.*?\}\}|\{%[-+]?\s*set\b(.*?)%\}", re.DOTALL
 )
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
-_NOT_TEMPLATES = re.compile(r"(?:^|/)(?:readme|license|copying|notice|changelog)(?:\.\w+)?$", re.IGNORECASE)
+# Files for people, which no template includes.
+_DOCUMENTATION_FILE = re.compile(r"(?:^|/)(?:readme|license|copying|notice|changelog)(?:\.\w+)?$", re.IGNORECASE)
 
 
-def unused(manifest: Manifest, asked: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    """Key, name and message of each variable, data file and axis that no template asked for."""
+def unused_names(manifest: Manifest, used: Collection[str]) -> Iterator[tuple[str, str, Problem]]:
+    """Checks CU501: yields key, name and problem of each variable, data file and axis that is not used.
+
+    Args:
+        manifest: the manifest that defines them.
+        used: the names that its templates asked for, in any variant.
+    """
     kinds: dict[str, tuple[str, Iterable[str]]] = {
         "variables": ("variable", manifest.variables),
         "data": ("data file", manifest.data),
@@ -34,40 +74,55 @@ def unused(manifest: Manifest, asked: Collection[str]) -> Iterator[tuple[str, st
     }
     for key, (kind, names) in kinds.items():
         for name in names:
-            if name not in asked:
-                yield key, name, f'no template reads the {kind} "{name}"'
+            if name not in used:
+                yield key, name, UNUSED.problem(f'{kind} "{name}" is not used by any template')
 
 
-def unreachable(templates: Mapping[str, str], looked_for: Collection[str], folder: str) -> Iterator[str]:
-    """The paths of templates (path -> text) that no prefix looked for, and that none that was looked for names."""
-    reached: set[str] = set()
-    waiting = [path for path in looked_for if path in templates]
-    while waiting:
-        path = waiting.pop()
-        if path not in reached:
-            reached.add(path)
-            named = (f"{folder}/{name}" for name in _named_in(templates[path]))
-            waiting += (name for name in named if name in templates)
-    for path in sorted(templates.keys() - reached):
-        if not _NOT_TEMPLATES.search(path):
-            yield path
+def unused_templates(
+    templates: Mapping[str, str], looked_up: Collection[str], folder: str
+) -> Iterator[tuple[str, Problem]]:
+    """Checks CU502: yields path and problem of each template that no prefix uses.
+
+    A template also counts as used if a used one names it in quotes, since a branch that no variant took may include it.
+
+    Args:
+        templates: path -> text of every file in the templates folder.
+        looked_up: the files that the prefixes looked up.
+        folder: the templates folder.
+    """
+    used: set[str] = set()
+    pending = [path for path in looked_up if path in templates]
+    while pending:
+        path = pending.pop()
+        if path not in used:
+            used.add(path)
+            named = (f"{folder}/{name}" for name in _quoted_names(templates[path]))
+            pending += (name for name in named if name in templates)
+    for path in sorted(templates.keys() - used):
+        if not _DOCUMENTATION_FILE.search(path):
+            yield path, UNREACHABLE_TEMPLATE.problem("not used by any prefix")
 
 
-def _named_in(text: str) -> Iterator[str]:
-    """Every quoted text in a template's statements: a branch that no variant took may name a template in it."""
+def _quoted_names(text: str) -> Iterator[str]:
+    """Yields every quoted text in the statements and expressions of a template."""
     for match in _REFERENCE.finditer(text):
         yield from (double or single for double, single in _QUOTED.findall(match[0]))
 
 
-def look_alikes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each name with the earlier one that it looks like."""
-    first: dict[str, str] = {}
+def similar_names(names: Iterable[str], kind: str) -> Iterator[tuple[str, Problem]]:
+    """Checks CU503: yields each name that looks like an earlier one, and the problem.
+
+    Args:
+        names: the names to compare.
+        kind: what they name, for the message.
+    """
+    first_by_form: dict[str, str] = {}
     for name in names:
-        other = first.setdefault(_skeleton(name), name)
-        if other != name:
-            yield name, other
+        earlier = first_by_form.setdefault(_visual_form(name), name)
+        if earlier != name:
+            yield name, LOOK_ALIKE.problem(f'{kind} "{name}" looks like "{earlier}"')
 
 
-def _skeleton(name: str) -> str:
-    """What is left of a name to the hurried eye."""
-    return unicodedata.normalize("NFKC", name).casefold().translate(_ALIKE)
+def _visual_form(name: str) -> str:
+    """Returns a form that names have in common if they look alike: `Order-ID`, `order_id` and `0rder_ld` do."""
+    return unicodedata.normalize("NFKC", name).casefold().translate(_CONFUSABLE)

@@ -1,0 +1,56 @@
+"""Defines what a lint rule is, and the problem that a rule reports before its location is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["error", "warning", "info"]
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""All severities, the worst first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One lint rule.
+
+    Attributes:
+        code: the stable code, `CU` and three digits; the first digit is the group.
+        name: the readable name, accepted wherever the code is.
+        severity: the usual severity; a check may report a problem as more or less severe.
+        meaning: what the rule objects to.
+        hint: what to do about it.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    meaning: str
+    hint: str
+
+    def problem(self, message: str, *, severity: Severity | None = None, hint: str | None = None) -> Problem:
+        """Returns a problem of this rule, with the rule's own severity and hint where none is passed."""
+        return Problem(rule=self, severity=severity or self.severity, message=message, hint=hint or self.hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What a rule objects to, before its location in the sources is known.
+
+    Attributes:
+        rule: the rule that objects.
+        severity: how bad it is here.
+        message: what is wrong, without a location.
+        hint: what to do about it.
+    """
+
+    rule: Rule
+    severity: Severity
+    message: str
+    hint: str
+
+
+def milder(severity: Severity) -> Severity:
+    """Returns the next lower severity; `info` stays `info`."""
+    return SEVERITIES[min(SEVERITIES.index(severity) + 1, len(SEVERITIES) - 1)]
