@@ -11,7 +11,7 @@ import click
 
 from cacheunit_build.cli.commands import count as texts
 from cacheunit_build.cli.commands import diff as review
-from cacheunit_build.cli.commands import git, lint, live, project, setup, watch
+from cacheunit_build.cli.commands import git, lint, probe, project, setup, verify, watch
 from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG, Session, say_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault
 
@@ -75,6 +75,6 @@ def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool
     context.obj = Session(Path(folder).resolve(), quiet=quiet, verbose=verbose)
 
 
-_ROOMS = (project, review, lint, texts, setup, watch, live, git)
+_ROOMS = (project, review, lint, texts, setup, watch, verify, probe, git)
 for command in (command for room in _ROOMS for command in room.COMMANDS):
     cacheunit.add_command(command)
