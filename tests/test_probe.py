@@ -315,12 +315,12 @@ def test_a_dry_run_sends_nothing_and_shows_the_cost(empty_project: Project) -> N
     cost = {"input_token_prices": 125_000.0, "money": 0.375, "currency": "USD"}
     assert ran.json == {"requests": 10, "tokens": 100_000, "output": 1, "cost": cost}
     text = empty_project.run("probe", "http://127.0.0.1:9/v1", "--model", "mock", "--dry-run", "--max-tokens", "100000")
-    assert "at most that of 125,000 uncached input tokens" in text.out
+    assert "at most the price of 125,000 uncached input tokens" in text.out
     assert "0.3750 USD" in text.out
     unpriced = empty_project.run(
         "probe", "http://127.0.0.1:9/v1", "--model", "other", "--dry-run", "--max-tokens", "9000"
     )
-    assert "at most that of 9,000 uncached input tokens; plus the output" in unpriced.out
+    assert "at most the price of 9,000 uncached input tokens; plus the output" in unpriced.out
 
 
 def test_requests_ask_for_one_token_are_new_each_time_and_hold_no_text_of_the_project(empty_project: Project) -> None:

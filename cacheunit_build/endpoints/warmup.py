@@ -209,5 +209,5 @@ class _WarmupSearch:
             if usage.prompt and (usage.hit or 0) > usage.prompt // 2:
                 return unknown_rule("only an exact repeat of a request is served, never one with another continuation")
         return unknown_rule(
-            "nothing was served from a cache: there is none, or its minimum is higher than the longest prefix sent"
+            "nothing was served from a cache; there is none, or its minimum is higher than the longest prefix sent"
         )

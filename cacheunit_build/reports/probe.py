@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _VERBATIM = {
     None: "unknown",
-    "same": "an exact repeat is served as much as a request with another continuation",
-    "more": "an exact repeat is served more than a request with another continuation",
-    "less": "an exact repeat is served less than a request with another continuation",
+    "same": "served as much as a request with another continuation",
+    "more": "served more than a request with another continuation",
+    "less": "served less than a request with another continuation",
 }
 
 
@@ -55,14 +55,14 @@ def probe_text(result: ProbeResult, context: ProbeContext) -> str:
     requests = result.warm_up_requests
     rows = [
         ("kind", result.kind),
-        ("unit", _tokens(result.unit) if result.kind in ("blocks", "unknown") else "none: every token counts"),
+        ("unit", _tokens(result.unit) if result.kind in ("blocks", "unknown") else "none: any length is served"),
         ("minimum", _tokens_or_none(result.minimum)),
         ("offset", _tokens_or_none(result.offset)),
         ("marker", "unknown" if result.kind == "unknown" else result.marker or "not needed"),
-        ("served", "unknown" if requests is None else f"from request {requests + 1} on"),
-        ("readable", _delay(result.delay)),
+        ("warm-up", "unknown" if requests is None else _count(requests, "request")),
+        ("delay", _delay(result.delay)),
         ("last token", _last_token(result)),
-        ("verbatim", _VERBATIM[result.verbatim]),
+        ("repeat", _VERBATIM[result.verbatim]),
         ("sent", f"{result.requests:,} requests, {result.tokens_sent:,} tokens"),
     ]
     paragraphs = [columns(rows), *(f"note: {note}" for note in result.notes)]
@@ -97,11 +97,16 @@ def _tokens_or_none(count: int | None) -> str:
     return "none" if count == 0 else _tokens(count)
 
 
+def _count(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the plural if needed."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def _delay(seconds: float | None) -> str:
-    """Returns when a write is readable."""
+    """Returns the time after which a write is readable."""
     if seconds is None:
         return "unknown"
-    return f"after {seconds:g} s at the latest" if seconds else "immediately"
+    return f"at most {seconds:g} s" if seconds else "none"
 
 
 def target_toml(result: ProbeResult, context: ProbeContext) -> str:
@@ -202,10 +207,10 @@ def _claims(result: ProbeResult) -> list[str]:
     if result.marker is not None:
         claims.append(f"nothing is served without {result.marker}")
     if result.warm_up_requests is not None:
-        first_served = result.warm_up_requests + 1
+        readable = f"after at most {result.delay:g} s" if result.delay else "immediately"
         claims.append(
-            f"request {first_served} with another continuation is the first one served; "
-            f"a write is readable {_delay(result.delay)}"
+            f"served from request {result.warm_up_requests + 1} on, each with another continuation; "
+            f"a write is readable {readable}"
         )
     if result.last_token is not None:
         claims.append(f"the last token is {_last_token(result)}")
@@ -258,7 +263,7 @@ def dry_run_text(budget: ProbeBudget, content: str) -> str:
         budget: the limits and prices.
         content: describes the requests.
     """
-    cost = f"at most that of {budget.input_cost:,.0f} uncached input tokens"
+    cost = f"at most the price of {budget.input_cost:,.0f} uncached input tokens"
     if budget.write != 1:
         cost += f", if each token is written to the cache at {budget.write:g} times the price"
     if budget.price is not None:
@@ -266,7 +271,7 @@ def dry_run_text(budget: ProbeBudget, content: str) -> str:
     rows = [
         ("requests", f"at most {budget.requests:,}"),
         ("input", f"at most {budget.tokens:,} tokens in all"),
-        ("output", f"at most {budget.output} tokens per request, if the server keeps to that"),
+        ("output", f"limited to {_count(budget.output, 'token')} per request, if the server keeps to it"),
         ("cost", f"{cost}; plus the output"),
         ("content", content),
     ]
