@@ -134,25 +134,25 @@ class Engine:
 
     def hit(self, ids: Sequence[int], body: dict[str, Any]) -> int:
         """Returns the tokens that the cache serves of a request."""
-        best = 0
-        for held in self.held:
-            same = common_prefix(held, tuple(ids))
-            if self.serves_last_token and same == len(ids):
-                return same
-            if self.kind == "blocks":
-                same = min(same, len(ids) - 1) // self.unit * self.unit
-            elif self.kind == "tokens":
-                same = min(same, len(ids) - 1)
-            elif self.kind == "breakpoints":  # the hash of a block covers all of it
-                same = len(held) if held == self.marked_part(body) else 0
-            elif self.kind in ("persisted", "repeats"):
-                same = len(held) if same == len(held) else 0
-            best = max(best, same if same >= self.minimum else 0)
-        if self.kind == "persisted":
-            best -= best % self.unit
-        if self.kind == "breakpoints" and not self.marked(body):
-            best = 0
-        return 0 if self.kind == "none" else best
+        if self.kind == "none" or (self.kind == "breakpoints" and not self.marked(body)):
+            return 0
+        if self.serves_last_token and any(common_prefix(held, tuple(ids)) == len(ids) for held in self.held):
+            return len(ids)
+        best = max((self.hit_of_entry(held, ids, body) for held in self.held), default=0)
+        return best - best % self.unit if self.kind == "persisted" else best
+
+    def hit_of_entry(self, held: tuple[int, ...], ids: Sequence[int], body: dict[str, Any]) -> int:
+        """Returns the tokens that one cache entry serves of a request; 0 if they are fewer than the minimum."""
+        shared = common_prefix(held, tuple(ids))
+        if self.kind == "blocks":
+            shared = min(shared, len(ids) - 1) // self.unit * self.unit
+        elif self.kind == "tokens":
+            shared = min(shared, len(ids) - 1)
+        elif self.kind == "breakpoints":  # the hash of a block covers all of it
+            shared = len(held) if held == self.marked_part(body) else 0
+        elif self.kind in ("persisted", "repeats"):
+            shared = len(held) if shared == len(held) else 0
+        return shared if shared >= self.minimum else 0
 
     def entries(self, ids: tuple[int, ...], body: dict[str, Any]) -> list[tuple[int, ...]]:
         """Returns the token ids of the entries that a request writes to the cache."""
