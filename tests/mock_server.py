@@ -1,4 +1,4 @@
-"""A server of the caches that providers document, on a port of this machine: the one thing that the tests make up."""
+"""A mock server on a local port, with the kinds of caches that providers document."""
 
 from __future__ import annotations
 
@@ -23,14 +23,34 @@ Kind = Literal["blocks", "tokens", "breakpoints", "persisted", "none", "unreport
 
 @dataclass
 class Engine:
-    """One cache: what it holds, what it was sent, and how it misbehaves.
+    """One mock engine: its cache rule, its faults, what it was sent, and what its cache holds.
 
-    `failures` are taken one a request before it answers: a status, "html" or "cut"; `retry_after` goes with them.
-    `offset` are tokens that the server puts in front of all; `evicts` empties the cache before the request of that
-    number; `text` makes numbers of its usage text. `lag` are seconds of its clock `now` until a write is readable;
-    `slot` makes it hold the last request only, `whole` serve a repeat to its end; `front` tokens are always served.
-    `usage` stands in for its answer; `gauges` is its `/metrics`; `refuses` are markers that it does not take, `longest`
-    the most tokens; with `stalls` it does not answer before that is set.
+    Attributes:
+        kind: how the cache works; `persisted` stores requests and what two of them share, `repeats` serves exact
+            repeats only, `unreported` leaves cached tokens out of its usage.
+        unit: tokens in one cache unit.
+        minimum: the fewest tokens that are served.
+        offset: tokens that the server puts in front of every request, and does not count.
+        key: the API key that it requires; None for none.
+        failures: one for each request before it answers normally: a status, `html` or `cut`.
+        retry_after: value of the header that comes with every response.
+        evicts: number of the request before which the cache is emptied.
+        numbers_as_text: whether the numbers in its usage are strings.
+        lag: seconds of its clock until a write is readable.
+        now: its clock, in seconds; tests move it.
+        slot: whether the cache holds the last request only.
+        serves_last_token: whether an exact repeat is served to its end.
+        always_cached: tokens that are reported as cached for every request.
+        usage: a body that replaces its answers.
+        metrics: the text of `/metrics`; None where there is no such page.
+        refused_markers: cache markers that it does not accept.
+        longest: the most tokens of a request.
+        stalls: no request is answered before this is set.
+        models: names of the models that it serves.
+        requests: the bodies of all requests so far.
+        held: token ids of all readable cache entries.
+        pending: writes that are not readable yet: number of the request, time, token ids.
+        url: base URL while it is served.
     """
 
     kind: Kind = "blocks"
@@ -41,16 +61,15 @@ class Engine:
     failures: list[int | str] = field(default_factory=list)
     retry_after: str = "0"
     evicts: int | None = None
-    text: bool = False
-    delay: int = 0
+    numbers_as_text: bool = False
     lag: float = 0.0
     now: float = 0.0
     slot: bool = False
-    whole: bool = False
-    front: int = 0
+    serves_last_token: bool = False
+    always_cached: int = 0
     usage: dict[str, Any] | None = None
-    gauges: str | None = None
-    refuses: tuple[str, ...] = ()
+    metrics: str | None = None
+    refused_markers: tuple[str, ...] = ()
     longest: int = 1 << 20
     stalls: threading.Event | None = None
     models: tuple[str, ...] = ("mock",)
@@ -60,28 +79,28 @@ class Engine:
     url: str = ""
 
     def ids(self, body: dict[str, Any]) -> tuple[int, ...]:
-        """The tokens of a request, in the frame of the default target."""
+        """Returns the token ids of a request in the frame of the default target."""
         if "prompt" in body:
             text = START + body["prompt"]
         else:
-            said = [f"{json.dumps(tool)}\n" for tool in body.get("tools", ())]
-            said += [block["text"] for block in body.get("system", ())]
+            parts = [f"{json.dumps(tool)}\n" for tool in body.get("tools", ())]
+            parts += [block["text"] for block in body.get("system", ())]
             for message in body.get("messages", body.get("input", ())):
                 content = message["content"]
                 content = content if isinstance(content, str) else "".join(block["text"] for block in content)
-                said.append((USER if message["role"] == "user" else "") + content)
-            text = START + "".join(said) + ASSISTANT
+                parts.append((USER if message["role"] == "user" else "") + content)
+            text = START + "".join(parts) + ASSISTANT
         return (*([7] * self.offset), *default_vocabulary().encode(text))
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Serves from the cache by the rule, then fills it."""
+        """Answers a request: serves it from the cache, then writes it to the cache."""
         number = len(self.requests)
         self.requests.append(body)
         if self.evicts == number:
             self.held.clear()
             self.pending.clear()
         ids = self.ids(body)
-        ready = [item for item in self.pending if item[0] + self.delay <= number and item[1] + self.lag <= self.now]
+        ready = [item for item in self.pending if item[0] <= number and item[1] + self.lag <= self.now]
         self.held += [entry for _, _, entry in ready]
         self.pending = [item for item in self.pending if item not in ready]
         hit = self.hit(ids, body)
@@ -91,50 +110,52 @@ class Engine:
             self.held.clear()
         self.pending += [(number + 1, self.now, entry) for entry in entries]
         return {
-            "usage": self.reported(body, max(self.front, hit - self.offset), max(0, written), len(ids) - self.offset)
+            "usage": self.reported(
+                body, max(self.always_cached, hit - self.offset), max(0, written), len(ids) - self.offset
+            )
         }
 
     def reported(self, body: dict[str, Any], hit: int, written: int, total: int) -> object:
-        """Its usage, in the form of the request."""
+        """Returns the usage in the form of the request."""
         if self.usage is not None:
             return self.usage.get("usage")
         if self.kind == "unreported":
             return {"prompt_tokens": total, "prompt_tokens_details": None}
-        output = {"output_tokens": 500}  # it goes on, whatever it was asked for
+        output = {"output_tokens": 500}  # more than was asked for, as some servers do
         if "system" in body:
             written = written if self.kind == "breakpoints" else 0
             split = {"input_tokens": total - hit - written, "cache_creation_input_tokens": written}
             return {**split, "cache_read_input_tokens": hit, **output}
-        numbers = str(hit) if self.text else hit
-        counted = str(total) if self.text else total
+        cached = str(hit) if self.numbers_as_text else hit
+        prompt = str(total) if self.numbers_as_text else total
         if "input" in body:
-            return {"input_tokens": counted, "input_tokens_details": {"cached_tokens": numbers}, **output}
-        return {"prompt_tokens": counted, "prompt_tokens_details": {"cached_tokens": numbers}, "completion_tokens": 500}
+            return {"input_tokens": prompt, "input_tokens_details": {"cached_tokens": cached}, **output}
+        return {"prompt_tokens": prompt, "prompt_tokens_details": {"cached_tokens": cached}, "completion_tokens": 500}
 
     def hit(self, ids: Sequence[int], body: dict[str, Any]) -> int:
-        """How many tokens the cache serves."""
-        best = 0
-        for held in self.held:
-            same = common_prefix(held, tuple(ids))
-            if self.whole and same == len(ids):
-                return same
-            if self.kind == "blocks":
-                same = min(same, len(ids) - 1) // self.unit * self.unit
-            elif self.kind == "tokens":
-                same = min(same, len(ids) - 1)
-            elif self.kind == "breakpoints":  # a block is known as a whole
-                same = len(held) if held == self.marked_part(body) else 0
-            elif self.kind in ("persisted", "repeats"):
-                same = len(held) if same == len(held) else 0
-            best = max(best, same if same >= self.minimum else 0)
-        if self.kind == "persisted":
-            best -= best % self.unit
-        if self.kind == "breakpoints" and not self.marked(body):
-            best = 0
-        return 0 if self.kind == "none" else best
+        """Returns the tokens that the cache serves of a request."""
+        if self.kind == "none" or (self.kind == "breakpoints" and not self.marked(body)):
+            return 0
+        if self.serves_last_token and any(common_prefix(held, tuple(ids)) == len(ids) for held in self.held):
+            return len(ids)
+        best = max((self.hit_of_entry(held, ids, body) for held in self.held), default=0)
+        return best - best % self.unit if self.kind == "persisted" else best
+
+    def hit_of_entry(self, held: tuple[int, ...], ids: Sequence[int], body: dict[str, Any]) -> int:
+        """Returns the tokens that one cache entry serves of a request; 0 if they are fewer than the minimum."""
+        shared = common_prefix(held, tuple(ids))
+        if self.kind == "blocks":
+            shared = min(shared, len(ids) - 1) // self.unit * self.unit
+        elif self.kind == "tokens":
+            shared = min(shared, len(ids) - 1)
+        elif self.kind == "breakpoints":  # the hash of a block covers all of it
+            shared = len(held) if held == self.marked_part(body) else 0
+        elif self.kind in ("persisted", "repeats"):
+            shared = len(held) if shared == len(held) else 0
+        return shared if shared >= self.minimum else 0
 
     def entries(self, ids: tuple[int, ...], body: dict[str, Any]) -> list[tuple[int, ...]]:
-        """What a request leaves in the cache."""
+        """Returns the token ids of the entries that a request writes to the cache."""
         if self.kind == "breakpoints":
             entry = self.marked_part(body)
             return [entry] if self.marked(body) and len(entry) >= self.minimum else []
@@ -145,7 +166,7 @@ class Engine:
         return list(dict.fromkeys([ids, *(entry for entry in shared if len(entry) >= self.unit)]))
 
     def marked_part(self, body: dict[str, Any]) -> tuple[int, ...]:
-        """What stands in front of the user's words, where artifacts carry their marker."""
+        """Returns the token ids up to the marker: all but the user message."""
         place = "input" if "input" in body else "messages"
         return self.ids({**body, place: body[place][:-1]})[:-1]
 
@@ -156,38 +177,42 @@ class Engine:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Handles the routes of the mock server."""
+
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer waits for the client to acknowledge its head
+    disable_nagle_algorithm = True  # otherwise each response waits until the client acknowledges its headers
     engine: Engine
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Prints no log."""
 
     def do_GET(self) -> None:
-        """The models."""
-        if self.path == "/metrics" and self.engine.gauges is not None:
-            self._send(200, self.engine.gauges.encode(), "text/plain")
+        """Answers `/v1/models` and `/metrics`."""
+        if self.path == "/metrics" and self.engine.metrics is not None:
+            self._send(200, self.engine.metrics.encode(), "text/plain")
             return
-        found = self.path == "/v1/models"
-        self._reply(200 if found else 404, {"data": [{"id": name} for name in self.engine.models]} if found else {})
+        if self.path == "/v1/models":
+            self._reply(200, {"data": [{"id": name} for name in self.engine.models]})
+        else:
+            self._reply(404, {})
 
     def do_POST(self) -> None:
-        """A request for tokens, or for the model."""
+        """Answers `/tokenize`, and requests to the model."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.engine.stalls is not None:
             self.engine.stalls.wait(10)
-        key, given = self.engine.key, self.headers.get("Authorization")
+        key, authorization = self.engine.key, self.headers.get("Authorization")
         if self.path.endswith("/tokenize"):
             text = body.get("content", body.get("prompt", ""))
             tokens = self.engine.ids(body) if "messages" in body else default_vocabulary().encode(text)
             self._reply(200, {"tokens": list(tokens)})
-        elif key is not None and given != f"Bearer {key}":
-            self._reply(401, {"error": {"message": f"wrong key {given}"}})
+        elif key is not None and authorization != f"Bearer {key}":
+            self._reply(401, {"error": {"message": f"wrong key {authorization}"}})
         elif self.engine.failures:
             self._fail(self.engine.failures.pop(0))
         elif body.get("model") not in self.engine.models:
             self._reply(404, {"error": {"message": "the model does not exist"}})
-        elif any(f'"{marker}"' in json.dumps(body) for marker in self.engine.refuses):
+        elif any(f'"{marker}"' in json.dumps(body) for marker in self.engine.refused_markers):
             self._reply(400, {"error": {"message": "unknown field"}})
         elif len(self.engine.ids(body)) > self.engine.longest:
             self._reply(400, {"error": {"message": "too long"}})
@@ -195,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(200, self.engine.answer(body))
 
     def _fail(self, failure: int | str) -> None:
+        """Answers with an error status, an HTML page, or half of a response."""
         if isinstance(failure, int):
             self._reply(failure, {"error": {"message": "not now"}})
         elif failure == "html":
@@ -203,9 +229,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, b'{"usage": {"prompt_tok')
 
     def _reply(self, status: int, value: object) -> None:
+        """Answers with JSON."""
         self._send(status, json.dumps(value).encode())
 
     def _send(self, status: int, data: bytes, kind: str = "application/json") -> None:
+        """Sends a whole response."""
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
@@ -216,9 +244,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(engine: Engine) -> Iterator[Engine]:
-    """The engine at its `url`, until the block ends."""
+    """Serves an engine at its `url` until the block ends."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"engine": engine}))
-    server.daemon_threads = False  # so that closing waits for them
+    server.daemon_threads = False  # closing then waits for them
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     engine.url = f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from cacheunit_build.reports.table import markdown_table
 
 from cacheunit_build.reports.github import annotation
-from cacheunit_build.reports.table import markdown_table
 from cacheunit_build.reports.text_diff import text_diff, visible
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a response says of the cache, in the form of each provider, and what was to be expected."""
+"""Tests `observe`: cached tokens are read from the responses of each provider, and compared with the prediction."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ REPLIES: dict[str, tuple[Any, Usage]] = {
         {"content": "x", "tokens_cached": 99, "timings": {"cache_n": 1280, "prompt_n": 20}},
         Usage(hit=1280, written=None, prompt=None),
     ),
-    "an object of a library": (
+    "an object of a client library": (
         SimpleNamespace(usage=SimpleNamespace(prompt_tokens=9, prompt_tokens_details=SimpleNamespace(cached_tokens=8))),
         Usage(hit=8, written=None, prompt=9),
     ),
-    "vLLM that does not report": (
+    "vLLM without reports": (
         {"prompt_tokens": 1500, "prompt_tokens_details": None},
         Usage(hit=None, written=None, prompt=1500),
     ),
@@ -75,7 +75,7 @@ REPLIES: dict[str, tuple[Any, Usage]] = {
 
 
 @pytest.mark.parametrize("provider", REPLIES)
-def test_each_provider_is_understood(provider: str) -> None:
+def test_the_usage_of_each_provider_is_read(provider: str) -> None:
     value, expected = REPLIES[provider]
     assert read_usage(value) == expected
 
@@ -110,46 +110,49 @@ def test_the_example_for_opentelemetry_records_on_the_current_span(locked: Proje
     page = (Path(__file__).parent.parent / "docs" / "live.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     example: dict[str, Any] = {}
-    exec(code, example)  # noqa: S102 - what the page shows is what runs
+    exec(code, example)  # noqa: S102 - the example in the documentation is executed
     prefix = load("a", target="deepseek-v4", root=locked.root)
     span = _Span(trace.INVALID_SPAN_CONTEXT)
     with trace.use_span(span):
         example["record"](prefix, {"prompt_tokens_details": {"cached_tokens": 128}})
-    assert (span.said["gen_ai.usage.cache_read.input_tokens"], span.said["cacheunit.verdict"]) == (128, "partial")
+    assert (span.recorded["gen_ai.usage.cache_read.input_tokens"], span.recorded["cacheunit.verdict"]) == (
+        128,
+        "partial",
+    )
     silent = _Span(trace.INVALID_SPAN_CONTEXT)
     with trace.use_span(silent):
         example["record"](prefix, None)
-    assert "gen_ai.usage.cache_read.input_tokens" not in silent.said
-    assert silent.said["cacheunit.verdict"] == "unknown"
+    assert "gen_ai.usage.cache_read.input_tokens" not in silent.recorded
+    assert silent.recorded["cacheunit.verdict"] == "unknown"
 
 
 class _Span(trace.NonRecordingSpan):
-    """Keeps what is set on it."""
+    """Records the attributes that are set on it."""
 
     def __init__(self, context: trace.SpanContext) -> None:
         super().__init__(context)
-        self.said: dict[str, Any] = {}
+        self.recorded: dict[str, Any] = {}
 
-    def set_attribute(self, key: str, value: Any) -> None:  # noqa: ANN401 - whatever a span takes
-        self.said[key] = value
+    def set_attribute(self, key: str, value: Any) -> None:  # noqa: ANN401 - any value that a span accepts
+        self.recorded[key] = value
 
 
 VERDICTS = [(256, "warm"), (300, "warm"), (255, "partial"), (128, "partial"), (0, "cold"), (None, "unknown")]
 
 
 @pytest.mark.parametrize(("hit", "verdict"), VERDICTS)
-def test_a_verdict_is_held_against_whole_units(locked: Project, hit: int | None, verdict: str) -> None:
+def test_the_verdict_compares_the_hit_with_whole_units(locked: Project, hit: int | None, verdict: str) -> None:
     prefix = load("a", target="deepseek-v4", root=locked.root)
     assert prefix.predicted == 256 < prefix.tokens
     observed = prefix.observe({"prompt_tokens_details": {"cached_tokens": hit}})
     assert (observed.hit, observed.predicted, observed.verdict) == (hit, 256, verdict)
 
 
-def test_below_the_minimum_nothing_is_predicted_and_an_estimate_has_its_margin(locked: Project) -> None:
+def test_no_hit_is_predicted_below_the_minimum_and_estimates_allow_for_their_margin(locked: Project) -> None:
     assert load("a", target="short", root=locked.root).predicted == 0
     ours = load("a", target="ours", root=locked.root)
     assert (ours.predicted, ours.counted) == (ours.tokens, "estimate")
     assert ours.observe({"cache_read_input_tokens": ours.tokens // 2 + 1}).verdict == "warm"
     assert ours.observe({"cache_read_input_tokens": ours.tokens // 2 - 1}).verdict == "partial"
     other = load("a", target="other", root=locked.root)
-    assert other.predicted == other.tokens  # another kind of cache rule comes whole, without the minimum
+    assert other.predicted == other.tokens  # a target that changes the kind of rule inherits no minimum

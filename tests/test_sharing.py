@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cacheunit_build.diff.sharing_tree import family_tree
 from hypothesis import given
 from hypothesis import strategies as st
-
-from cacheunit_build.diff.sharing_tree import family_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Project
-
     from cacheunit_build.diff.sharing_tree import Branch
+    from conftest import Project
 
 ids = st.lists(st.integers(0, 2), max_size=20)
 families = st.dictionaries(st.sampled_from("abcdef"), ids, min_size=1)

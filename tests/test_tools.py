@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from cacheunit_build.request_formats.fragments import conversation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.tools import parse_tools
 from cacheunit_build.parsing.yaml import read_yaml
-from cacheunit_build.request_formats.fragments import conversation
 
 if TYPE_CHECKING:
     import random

@@ -1,4 +1,4 @@
-"""`verify`: what a server reports, held against the prediction; the server's cache is made up, the rest is real."""
+"""Tests `verify` against a mock server: HTTP requests are real, the cache behind them is simulated."""
 
 from __future__ import annotations
 
@@ -45,16 +45,17 @@ def verify(project: Project, engine: Engine, *arguments: str) -> Ran:
 
 
 def compared(ran: Ran) -> list[dict[str, Any]]:
+    """Returns the results with a prediction, after checking that the exit code fits the report."""
     assert ran.code == (0 if ran.json["ok"] else 1), ran.err
     return [item for item in ran.json["results"] if item["verdict"] != "primed"]
 
 
-def test_blocks_are_as_predicted_on_the_second_request(built: Project) -> None:
+def test_hits_of_whole_units_are_as_predicted_on_the_second_request(built: Project) -> None:
     engine = Engine()
     results = compared(verify(built, engine))
-    entry = {item["prefix"]: item for item in built.run("build", "--format", "json").json["artifacts"]}
+    artifacts = {item["prefix"]: item for item in built.run("build", "--format", "json").json["artifacts"]}
     assert {item["prefix"]: item["predicted"] for item in results} == {
-        name: number["tokens"] // 128 * 128 for name, number in entry.items()
+        name: artifact["tokens"] // 128 * 128 for name, artifact in artifacts.items()
     }
     assert [(item["verdict"], item["observed"] == item["predicted"]) for item in results] == [
         ("as predicted", True)
@@ -63,22 +64,22 @@ def test_blocks_are_as_predicted_on_the_second_request(built: Project) -> None:
     assert {request["max_tokens"] for request in engine.requests} == {1}
 
 
-def test_persisted_units_need_a_third_request(built: Project) -> None:
+def test_a_cache_that_persists_shared_prefixes_needs_a_third_request(built: Project) -> None:
     results = compared(verify(built, Engine(kind="persisted")))
     assert {(item["continuation"], item["verdict"]) for item in results} == {(2, "as predicted")}
 
 
-def test_another_unit_is_a_difference_with_its_cause(built: Project) -> None:
+def test_a_difference_is_reported_with_its_likely_cause(built: Project) -> None:
     results = compared(verify(built, Engine(unit=100), "a"))
     assert [item["verdict"] for item in results] == ["differs"]
-    assert "no multiple of 128" in results[0]["cause"]
+    assert "not a multiple of 128" in results[0]["cause"]
     (larger,) = compared(verify(built, Engine(unit=384), "b"))
-    assert "a larger unit, another chat template, or evicted" in larger["cause"]
+    assert "a larger unit, a different chat template, or eviction" in larger["cause"]
     (none,) = compared(verify(built, Engine(kind="none"), "a"))
     assert (none["observed"], none["cause"].startswith("cold:")) == (0, True)
 
 
-def test_another_chat_template_is_found_by_the_tokens_that_the_server_reads(built: Project) -> None:
+def test_a_different_chat_template_is_recognized_by_the_token_ids_of_the_server(built: Project) -> None:
     built.write(
         {
             "cacheunit.toml": '[target.other]\nextends = "deepseek-v4"\n[target.other.frame]\n'
@@ -87,20 +88,20 @@ def test_another_chat_template_is_found_by_the_tokens_that_the_server_reads(buil
         }
     )
     built.built()
-    (found,) = compared(verify(built, Engine(), "a"))
-    assert found["verdict"] == "differs"
-    assert found["cause"] == (
-        "the chat template is not the target's frame: from token 1 on, the server reads another text"
+    (result,) = compared(verify(built, Engine(), "a"))
+    assert result["verdict"] == "differs"
+    assert result["cause"] == (
+        "different chat template: the server's text differs from the target's frame from token 1 on"
     )
 
 
-def test_a_server_that_does_not_report_is_unknown_and_no_failure(built: Project) -> None:
+def test_a_server_that_reports_no_cached_tokens_is_unknown_not_a_failure(built: Project) -> None:
     ran = verify(built, Engine(kind="unreported"), "a")
     assert ran.code == 0
     assert [(item["verdict"], item["observed"]) for item in compared(ran)] == [("unknown", None)]
 
 
-def test_a_cache_that_is_warm_already_and_one_that_forgets(built: Project) -> None:
+def test_a_warm_cache_and_an_eviction_do_not_change_the_verdict(built: Project) -> None:
     engine = Engine()
     with serving(engine):
         for _ in range(2):
@@ -112,11 +113,11 @@ def test_a_cache_that_is_warm_already_and_one_that_forgets(built: Project) -> No
 
 
 @pytest.mark.parametrize("failures", [[500], [429, 503], ["cut"], [529, "cut", 500]])
-def test_a_server_that_is_busy_or_breaks_off_is_asked_again(
+def test_a_busy_server_is_retried_after_the_time_that_it_names(
     built: Project, failures: list[int | str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("cacheunit_build.adapters.system.http_endpoint._pause", slept.append)
+    monkeypatch.setattr("cacheunit_build.adapters.system.http_endpoint._sleep", slept.append)
     ran = verify(built, Engine(failures=list(failures), retry_after="3"), "a")
     assert [item["verdict"] for item in compared(ran)] == ["as predicted"]
     waited = [3.0 if isinstance(failure, int) else 2.0**index for index, failure in enumerate(failures)]
@@ -124,54 +125,54 @@ def test_a_server_that_is_busy_or_breaks_off_is_asked_again(
 
 
 @pytest.mark.parametrize(
-    ("engine", "told"),
+    ("engine", "message"),
     [
-        (Engine(failures=["html"] * 9), "answers HTML, not JSON"),
+        (Engine(failures=["html"] * 9), "answers with HTML, not JSON"),
         (Engine(models=()), "the model does not exist"),
         (Engine(failures=[400]), "answers 400: not now"),
         (Engine(key="secret"), "answers 401"),
     ],
     ids=["html", "no model", "400", "no key"],
 )
-def test_a_server_that_is_of_no_use(built: Project, engine: Engine, told: str) -> None:
+def test_an_endpoint_that_cannot_be_used_is_an_error(built: Project, engine: Engine, message: str) -> None:
     ran = verify(built, engine, "a")
     assert (ran.code, ran.output) == (2, b"")
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_a_key_comes_from_the_environment_and_is_never_printed(built: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(key="sk-right")
     monkeypatch.setenv("CACHEUNIT_API_KEY", "sk-right")
     assert verify(built, engine, "a").code == 0
-    monkeypatch.setenv("MINE", "sk-wrong")
-    ran = verify(built, engine, "a", "--key-env", "MINE")
+    monkeypatch.setenv("OWN_KEY", "sk-wrong")
+    ran = verify(built, engine, "a", "--key-env", "OWN_KEY")
     assert (ran.code, "sk-wrong" in ran.err + ran.out) == (2, False)
     assert "Bearer ***" in ran.err
-    assert "there is no key" in verify(built, engine, "a", "--key-env", "NONE").err
+    assert '"NONE" is not set' in verify(built, engine, "a", "--key-env", "NONE").err
 
 
-def test_addresses_that_are_none_and_bounds(built: Project) -> None:
+def test_invalid_urls_and_reached_limits_are_errors(built: Project) -> None:
     for url in ("localhost:8000", "ftp://x/v1", "http://"):
         ran = built.run("verify", url)
-        assert (ran.code, "is no URL of an API" in ran.err) == (2, True)
+        assert (ran.code, "is not a valid API URL" in ran.err) == (2, True)
     down = built.run("verify", "http://127.0.0.1:9/v1", "a")
     assert (down.code, "cannot reach http://127.0.0.1:9/v1" in down.err) == (2, True)
-    bounded = verify(built, Engine(), "--max-requests", "3")
-    assert (bounded.code, "more than 3 requests are needed" in bounded.err) == (2, True)
+    limited = verify(built, Engine(), "--max-requests", "3")
+    assert (limited.code, "more than 3 requests are needed" in limited.err) == (2, True)
 
 
-def test_only_what_was_locked_is_sent(built: Project) -> None:
+def test_only_artifacts_that_match_the_lock_are_sent(built: Project) -> None:
     built.write({"build/a/deepseek-v4.txt": b"edited"})
     ran = verify(built, Engine(), "a")
-    assert (ran.code, "build/a/deepseek-v4.txt: the artifact is not what was locked" in ran.err) == (2, True)
+    assert (ran.code, "build/a/deepseek-v4.txt: the artifact does not match the lock" in ran.err) == (2, True)
     built.built()
     built.edit("templates/a.j2", "careful", "careless")
-    assert "a for deepseek-v4 is not as locked" in verify(built, Engine(), "a").err
+    assert "a for deepseek-v4 does not match the lock" in verify(built, Engine(), "a").err
     built.path("cacheunit.lock").unlink()
     assert "there is no cacheunit.lock" in verify(built, Engine(), "a").err
 
 
-def test_one_address_speaks_for_one_target(built: Project) -> None:
+def test_one_endpoint_takes_the_artifacts_of_one_target(built: Project) -> None:
     built.edit("prefixes/b.yaml", "system", "targets: [deepseek-v4, claude, own]\nsystem")
     built.built()
     assert "--target" in verify(built, Engine()).err
@@ -181,15 +182,15 @@ def test_one_address_speaks_for_one_target(built: Project) -> None:
     assert [item["verdict"] for item in estimate] == ["as predicted"]
 
 
-def test_warming_says_after_how_many_requests_it_is_warm(built: Project) -> None:
+def test_warm_reports_after_how_many_requests_each_artifact_is_cached(built: Project) -> None:
     engine = Engine(kind="persisted")
     with serving(engine):
         ran = built.run("verify", engine.url, "--warm", "--wait", "0")
-    assert (ran.code, ran.out.count("warm after 2 requests")) == (0, 2)
+    assert (ran.code, ran.out.count("  cached after 2 requests")) == (0, 2)
     with serving(Engine(kind="none")) as cold:
         ran = built.run("verify", cold.url, "a", "--warm", "--wait", "0")
-    assert (ran.code, "not warm after 4 requests" in ran.out) == (1, True)
+    assert (ran.code, "not cached after 4 requests" in ran.out) == (1, True)
 
 
-def test_numbers_as_text_are_numbers(built: Project) -> None:
-    assert [item["verdict"] for item in compared(verify(built, Engine(text=True), "a"))] == ["as predicted"]
+def test_numbers_in_strings_are_read_as_numbers(built: Project) -> None:
+    assert [item["verdict"] for item in compared(verify(built, Engine(numbers_as_text=True), "a"))] == ["as predicted"]

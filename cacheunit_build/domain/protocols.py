@@ -152,37 +152,43 @@ class RecordStore(Protocol):
 
 
 class LimitReachedError(CacheunitError):
-    """No more may be sent to an endpoint."""
+    """The limit of requests or tokens for an endpoint is reached."""
 
 
 class RequestRefusedError(CacheunitError):
-    """An endpoint works, and does not take this request."""
+    """An endpoint works, but refuses this request."""
 
 
 class Endpoint(Protocol):
-    """A live endpoint, asked within its bounds."""
+    """A live endpoint of an LLM API; the number of requests is limited."""
 
     @property
-    def sent(self) -> int:
-        """The requests that were sent, those that were tried again too."""
+    def requests_sent(self) -> int:
+        """The number of requests sent so far, retries included."""
 
-    def ask(self, form: FormatName, body: Mapping[str, Any]) -> Usage:
-        """Sends one request that asks for as little output as may be; gives what it says of the cache."""
+    def send(self, request_format: FormatName, body: Mapping[str, Any]) -> Usage:
+        """Sends a request that asks for as little output as possible; returns the usage that its response reports.
+
+        Raises:
+            LimitReachedError: the limit of requests is reached.
+            RequestRefusedError: the endpoint refuses this request.
+            CacheunitError: the endpoint does not answer, or not with JSON.
+        """
 
     def models(self) -> Sequence[str]:
-        """The models that it serves, none where it does not tell."""
+        """Returns the names of the models that it serves; empty where it does not list them."""
 
     def tokenize(self, model: str, text: str) -> Sequence[int] | None:
-        """The ids that the server gives to a text; None where it does not offer that."""
+        """Returns the token ids of a text; None where the endpoint has no route for that."""
 
     def tokenize_chat(self, body: Mapping[str, Any]) -> Sequence[int] | None:
-        """The ids that the server reads for a chat request; None where it does not offer that."""
+        """Returns the token ids that the model reads for a chat request; None where there is no route for that."""
 
     def metrics(self) -> str | None:
-        """What it tells of itself in the form of Prometheus, None where it does not."""
+        """Returns the server's metrics in Prometheus' text format; None where it has none."""
 
     def wait(self, seconds: float) -> None:
-        """Waits."""
+        """Waits before the next request."""
 
 
 class History(Protocol):

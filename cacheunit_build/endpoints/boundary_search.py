@@ -1,7 +1,23 @@
-"""How much of a prefix an endpoint serves: lengths are tried where they tell most, and a rule is fitted to the hits.
+"""Searches the prefix lengths at which an endpoint's hits change, and fits a cache rule to them.
 
-Baseline one long prefix that the cache holds, every shorter one that parts inside of it is a measurement. Servers that
-know whole requests only are asked again with other words, or with a prefix of its own for each length.
+While the cache holds one long prefix, each shorter request that leaves it in the middle is a measurement. An example: a
+server with units of 128 tokens, a minimum of 1,024 and 37 tokens of its own in front; 10 tokens precede the filler:
+
+    step                   filler length  hit    conclusion
+    longest prefix         1,583          1,499  parts of a prefix are served
+    one token less         1,582          1,499  not served to the token
+    search the boundary    1,483          1,371  less than before: the boundary is in between
+    up from there, steps   1,484  1,486   1,371
+      of 1, 2, 4, ...      1,490          1,499  passed it
+    halve                  1,488          1,371
+                           1,489          1,499  boundary: 128 tokens are a unit, and units begin 37 tokens in front
+    search the minimum     81             0      the first unit is not served: there is a minimum
+    halve, unit by unit    849            0
+                           1,233  1,105  1,243  1,115
+                           977            987
+    one token less         976            0      minimum: 987 tokens, of those that the server counts
+
+A server that never serves a part of a prefix gets a new prefix, with a nonce of its own, for each length.
 """
 
 from __future__ import annotations
@@ -9,234 +25,286 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.endpoints.probe_session import unknown
-from cacheunit_build.endpoints.rule_fit import Grid, fit_exact, fit_grid
+from cacheunit_build.endpoints.probe_session import unknown_rule
+from cacheunit_build.endpoints.rule_fit import fit_grid, fit_whole_prefixes
 
 if TYPE_CHECKING:
-    from cacheunit_build.endpoints.probe_session import Trial
-    from cacheunit_build.endpoints.warmup import Reach
+    from collections.abc import Callable
 
-_MINIMA = (64, 128, 256, 512, 1024, 2048, 4096)
-"""Minima that providers document, tried first."""
-_OWN_FAMILIES = 1_000
-_GROWTHS = 2
-_TRIES = 2
+    from cacheunit_build.endpoints.probe_request import ProbeRequest
+    from cacheunit_build.endpoints.probe_session import ProbeSession
+    from cacheunit_build.endpoints.rule_fit import CacheGrid, FitResult
+    from cacheunit_build.endpoints.warmup import WarmupResult
+
+_DOCUMENTED_MINIMA = (64, 128, 256, 512, 1024, 2048, 4096)
+"""Minima that providers document; they are tried before others."""
+_FIRST_PREFIX_ID = 1_000
+"""Numbers of prefixes below this one belong to the calibration and the warm-up."""
+_MAX_DOUBLINGS = 2
+"""How often a prefix is made twice as long where it ends in the first unit."""
+_MAX_RUNS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """What was served of a prefix with so many tokens of filler, in a request of `total` tokens."""
+class Measurement:
+    """The hit of one prefix length.
+
+    Attributes:
+        length: tokens of filler in the prefix.
+        total: tokens of the request.
+        hit: tokens served from the cache.
+    """
 
     length: int
     total: int
     hit: int
 
 
-class Survey:
-    """One endpoint whose reach is known. `exact`: it serves whole prefixes only, to the token."""
+class BoundarySearch:
+    """Measures the hits of one endpoint at the lengths that decide about its rule.
 
-    def __init__(self, trial: Trial, reach: Reach) -> None:
-        self.trial = trial
-        self.reach = reach
-        self.exact = False
-        self.sightings: dict[int, Sighting] = {}
-        self._asks = reach.warm_up_requests
-        self._family = _OWN_FAMILIES
+    Attributes:
+        session: sends the requests.
+        warmup: a prefix that the endpoint serves, and what that takes.
+        whole_prefixes_only: whether it serves a prefix as a whole or not at all.
+        measurements: filler length -> the best hit of that length.
+    """
 
-    def fitted(self) -> Grid | str:
-        """The rule that all sightings so far agree on, or why there is none."""
-        hits = {length: sighting.hit for length, sighting in self.sightings.items()}
-        return fit_exact(hits) if self.exact else fit_grid(hits)
+    def __init__(self, session: ProbeSession, warmup: WarmupResult) -> None:
+        self.session = session
+        self.warmup = warmup
+        self.whole_prefixes_only = False
+        self.measurements: dict[int, Measurement] = {}
+        self._attempts = warmup.warm_up_requests
+        self._prefix_id = _FIRST_PREFIX_ID
+
+    def fit(self) -> FitResult:
+        """Returns the rule that explains all measurements so far, or why there is none."""
+        hits = {length: measurement.hit for length, measurement in self.measurements.items()}
+        return fit_whole_prefixes(hits) if self.whole_prefixes_only else fit_grid(hits)
 
     def run(self) -> None:
-        """Tries lengths until the rule is known; once more from the beginning if the numbers contradict one another.
+        """Measures lengths until the rule is known; starts over once if the hits contradict each other.
 
         Raises:
-            LimitReachedError: the bounds are reached; what was sighted until then stays.
-            UnknownRuleError: no rule gives these numbers.
+            LimitReachedError: a limit of the session is reached; `measurements` keeps what was measured until then.
+            UnknownRuleError: no rule explains the hits.
         """
-        for attempt in range(_TRIES):
-            self.sightings.clear()
-            if attempt:
-                self.trial.notes.append("the numbers contradicted one another once: measured again")
-                self._anew()
+        for run in range(_MAX_RUNS):
+            if run:
+                self.session.notes.append("the hits contradicted each other, so everything was measured again")
+                self._start_over()
             self._search()
-            rule = self.fitted()
-            if isinstance(rule, Grid):
+            fit = self.fit()
+            if fit.grid is not None:
                 return
-        raise unknown(str(rule))
+        raise unknown_rule(fit.reason)
 
-    def _anew(self) -> None:
-        """A new nonce, and the long prefix sent again."""
-        self._family += 1
-        prefix = replace(self.reach.prefix, family=self._family)
-        for _ in range(self.reach.warm_up_requests + 1):
-            self.trial.send(self.trial.parted(prefix))
-            self.trial.server.wait(self.reach.delay)
-        self.reach = replace(self.reach, prefix=prefix)
+    def _start_over(self) -> None:
+        """Drops all measurements, and fills the cache with a long prefix that has a new nonce."""
+        self.measurements.clear()
+        prefix = self._new_prefix(self.warmup.prefix.length)
+        for _ in range(self.warmup.warm_up_requests + 1):
+            self.session.send_new(prefix)
+            self.session.endpoint.wait(self.warmup.delay)
+        self.warmup = replace(self.warmup, prefix=prefix)
 
     def _search(self) -> None:
-        highest = self._first() or self._first()  # a kind is decided here: not by chance
-        if highest is None:
-            self.exact = True
-            self._exact_minimum()
-        elif not self._by_token(highest):
-            edge = self._edge(highest)
-            if edge is not None:
-                self._minimum(edge)
-        else:
-            self._minimum(highest)
-        if not self.exact:
-            self._asked_again()
+        """Finds out whether parts of a prefix are served, then searches the boundary and the minimum."""
+        # A second attempt, since a cache that was emptied by chance would look like one that serves no parts.
+        longest = self._measure_longest() or self._measure_longest()
+        self.whole_prefixes_only = longest is None
+        if longest is None:
+            self._find_minimum_of_whole_prefixes()
+            return
+        boundary = longest if self._is_served_to_the_token(longest) else self._find_boundary(longest)
+        if boundary is not None:
+            self._find_minimum(boundary)
+        self._recheck_minimum()
 
-    def _first(self) -> Sighting | None:
-        """The long prefix, parted inside; and how many requests a length takes. None where that is never served."""
-        length = self.reach.prefix.length
+    # Caches that serve parts of a prefix
+
+    def _measure_longest(self) -> Measurement | None:
+        """Measures the long prefix with a continuation inside; returns None where no request is served.
+
+        Sets how many requests a length needs: a cache that stores what two requests share needs more than one.
+        """
+        length = self.warmup.prefix.length
         hits = []
-        spare = 1 if self.reach.warm_up_requests == 1 else 2  # else one that was emptied now would seem to serve none
-        for attempt in range(self.reach.warm_up_requests + spare):
-            sighting = self._ask(length, wait=attempt > 0)
-            hits.append(sighting.hit)
-            if sighting.hit > self.reach.cold:
-                self._note(sighting)
-        if max(hits) <= self.reach.cold:
+        # Caches that need several warm-up requests get one more, in case the cache is emptied during the first ones.
+        spare = 1 if self.warmup.warm_up_requests == 1 else 2
+        for attempt in range(self.warmup.warm_up_requests + spare):
+            measurement = self._send(length, wait=attempt > 0)
+            hits.append(measurement.hit)
+            if measurement.hit > self.warmup.baseline_hit:
+                self._record(measurement)
+        if max(hits) <= self.warmup.baseline_hit:
             return None
-        self._asks = hits.index(max(hits)) + 1
-        return self.sightings[length]
+        self._attempts = hits.index(max(hits)) + 1
+        return self.measurements[length]
 
-    def _by_token(self, highest: Sighting) -> bool:
-        """Whether one token less is served one token less, and again."""
-        lengths = (highest.length - 1, highest.length - 3)
-        return all(
-            self._settled(length, highest.hit).hit == highest.hit - (highest.length - length) for length in lengths
-        )
+    def _is_served_to_the_token(self, longest: Measurement) -> bool:
+        """Whether a prefix of one token less is served one token less, and one of three less three."""
+        return all(self._measure(longest.length - fewer, longest.hit).hit == longest.hit - fewer for fewer in (1, 3))
 
-    def _edge(self, highest: Sighting) -> Sighting | None:
-        """The shortest prefix that is served as much as the highest; of a longer one, where that is the first unit."""
-        for _ in range(_GROWTHS):
-            edge = self._edge_below(highest)
-            below = self.sightings[edge.length - 1]
-            if below.hit > self.reach.cold:
-                return edge
-            self._asks += 1  # what is longer is not in the cache yet
-            highest = self._settled(2 * highest.length, 2 * highest.total)
-            self._asks -= 1
+    def _find_boundary(self, longest: Measurement) -> Measurement | None:
+        """Returns the shortest prefix that is served as much as the longest.
+
+        Where a prefix of one token less is not served at all, this was the first unit, and the unit is still unknown:
+        the search goes on in a prefix of twice the length. None where that does not help either.
+        """
+        for _ in range(_MAX_DOUBLINGS):
+            boundary = self._find_boundary_up_to(longest)
+            below = self.measurements[boundary.length - 1]
+            if below.hit > self.warmup.baseline_hit:
+                return boundary
+            # One attempt more, since the cache does not hold the longer prefix yet.
+            longest = self._measure(2 * longest.length, 2 * longest.total, more_attempts=1)
         return None
 
-    def _edge_below(self, highest: Sighting) -> Sighting:
-        """Halves the way from a length that must be served less: what is shared ends before the last token."""
-        low, high = max(0, highest.length - (highest.total - highest.hit)), highest
-        if self._settled(low, high.hit).hit >= high.hit:
-            raise unknown("more tokens were served than two requests can have in common")
-        step = 1
+    def _find_boundary_up_to(self, longest: Measurement) -> Measurement:
+        """Returns the shortest prefix that is served as much as `longest`, by growing steps and then by halving.
+
+        The search starts at the hit of `longest`. Requests of that length share a little less, since what they share
+        ends before their last token, so they must be served less. The boundary is likely to be near.
+        """
+        low, high = max(0, longest.length - (longest.total - longest.hit)), longest
+        if self._measure(low, high.hit).hit >= high.hit:
+            raise unknown_rule("the endpoint served more tokens than two requests have in common")
+        step = 1  # 0 once the boundary is passed
         while high.length - low > 1:
             middle = low + step if step else (low + high.length) // 2
-            sighting = self._settled(min(middle, high.length - 1), high.hit)
-            if sighting.hit >= high.hit:
-                high, step = sighting, 0
+            measurement = self._measure(min(middle, high.length - 1), high.hit)
+            if measurement.hit >= high.hit:
+                high, step = measurement, 0
             else:
-                low, step = sighting.length, 2 * step
+                low, step = measurement.length, 2 * step
         return high
 
-    def _minimum(self, edge: Sighting) -> None:
-        """The lowest unit that is served, and whether it is so from its first token on."""
-        rule = self.fitted()
-        if not isinstance(rule, Grid):
+    def _find_minimum(self, boundary: Measurement) -> None:
+        """Measures the lengths that show the minimum: unit by unit below the boundary, then token by token."""
+        grid = self.fit().grid
+        if grid is None:
             return
-        unit = rule.unit
-        most = min(edge.length, edge.hit - 1) // unit
-        if self._serves(edge.length - most * unit, rule):
-            if rule.hit(edge.length - most * unit) > unit:
-                self._serves(0, rule)
+        units = min(boundary.length, boundary.hit - 1) // grid.unit
+        first_unit = boundary.length - units * grid.unit
+        if self._is_served(first_unit, grid):
+            if grid.hit(first_unit) > grid.unit:
+                self._is_served(0, grid)
             return
-        served, empty = 0, most
-        while empty - served > 1:
-            middle = (served + empty) // 2
-            served, empty = (middle, empty) if self._serves(edge.length - middle * unit, rule) else (served, middle)
-        high, low = edge.length - served * unit, edge.length - empty * unit
-        if high > 0 and unit > 1 and not self._serves(high - 1, rule):
+        unserved, served = _bisect(units, 0, lambda fewer: self._is_served(boundary.length - fewer * grid.unit, grid))
+        low, high = boundary.length - unserved * grid.unit, boundary.length - served * grid.unit
+        # Mostly the minimum is a whole number of units. Else it is inside the unit below.
+        if high > 0 and grid.unit > 1 and not self._is_served(high - 1, grid):
             return
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._serves(middle, rule) else (middle, high)
+        _bisect(low, high, lambda length: self._is_served(length, grid))
 
-    def _asked_again(self) -> None:
-        """The length below a minimum once more: a server that forgets now and then would seem to have one."""
-        rule = self.fitted()
-        if isinstance(rule, Grid) and rule.minimum:
-            below = rule.minimum - rule.ahead - 1
-            del self.sightings[below]
-            self._asks += 2
-            self._serves(below, rule)
-            self._asks -= 2
+    def _recheck_minimum(self) -> None:
+        """Measures the length below the minimum again: a server that forgets now and then would seem to have one."""
+        grid = self.fit().grid
+        if grid is not None and grid.minimum:
+            below = grid.minimum - grid.leading_tokens - 1
+            del self.measurements[below]
+            self._measure(below, grid.hit(below), more_attempts=2)
 
-    def _serves(self, length: int, rule: Grid) -> bool:
-        return self._settled(length, rule.hit(length)).hit > 0
+    def _is_served(self, length: int, grid: CacheGrid) -> bool:
+        """Whether any tokens of a prefix of this length are served."""
+        return self._measure(length, grid.hit(length)).hit > 0
 
-    def _settled(self, length: int, best: int) -> Sighting:
-        """What is served of a length, asked often enough; `best` is the most there can be."""
-        if length in self.sightings:
-            return self.sightings[length]
-        found = 0
-        for attempt in range(self._asks + 1):
-            sighting = self._ask(length, wait=attempt > 0)
-            found = max(found, sighting.hit)
-            if found >= best or (attempt + 1 >= self._asks and found > self.reach.cold):
+    def _measure(self, length: int, best: int, *, more_attempts: int = 0) -> Measurement:
+        """Returns the hit of a prefix length; sends as many requests as a length needs, unless it is known.
+
+        Args:
+            length: tokens of filler.
+            best: the highest hit that is possible; no further request is sent once it is reached.
+            more_attempts: further requests where the hit stays below.
+        """
+        if length in self.measurements:
+            return self.measurements[length]
+        attempts = self._attempts + more_attempts
+        hit = 0
+        for attempt in range(attempts + 1):
+            measurement = self._send(length, wait=attempt > 0)
+            hit = max(hit, measurement.hit)
+            if hit >= best or (attempt + 1 >= attempts and hit > self.warmup.baseline_hit):
                 break
-        return self._note(replace(sighting, hit=found))
+        return self._record(replace(measurement, hit=hit))
 
-    def _ask(self, length: int, *, wait: bool) -> Sighting:
-        """One request that parts inside."""
-        if wait and self.reach.delay:
-            self.trial.server.wait(self.reach.delay)
-        usage = self.trial.send(self.trial.parted(replace(self.reach.prefix, length=length, inside=True)))
-        return Sighting(length=length, total=usage.prompt or 0, hit=usage.hit or 0)
+    def _send(self, length: int, *, wait: bool) -> Measurement:
+        """Sends one request that leaves the long prefix after `length` tokens of filler."""
+        if wait and self.warmup.delay:
+            self.session.endpoint.wait(self.warmup.delay)
+        request = replace(self.warmup.prefix, length=length, continuation_in_system=True)
+        usage = self.session.send_new(request)
+        return Measurement(length=length, total=usage.prompt or 0, hit=usage.hit or 0)
 
-    def _note(self, sighting: Sighting) -> Sighting:
-        known = self.sightings.get(sighting.length)
-        self.sightings[sighting.length] = known if known is not None and known.hit > sighting.hit else sighting
-        return self.sightings[sighting.length]
+    def _record(self, measurement: Measurement) -> Measurement:
+        """Keeps the better of this measurement and an earlier one of its length; returns it."""
+        earlier = self.measurements.get(measurement.length)
+        if earlier is None or earlier.hit <= measurement.hit:
+            self.measurements[measurement.length] = measurement
+        return self.measurements[measurement.length]
 
-    def _exact_minimum(self) -> None:
-        """The lowest prefix that is served; each length has a nonce of its own, since only whole prefixes are."""
-        length, hit = self.reach.prefix.length, self.reach.hit
-        ahead = hit - length
-        self._note(Sighting(length=length, total=self.reach.total, hit=hit))
-        self._whole(length - 1)
+    # Caches that serve whole prefixes only
+
+    def _find_minimum_of_whole_prefixes(self) -> None:
+        """Measures the lengths that show the minimum: first the documented minima, then by halving."""
+        length, hit = self.warmup.prefix.length, self.warmup.hit
+        leading_tokens = hit - length
+        self._record(Measurement(length=length, total=self.warmup.total, hit=hit))
+        self._measure_whole_prefix(length - 1)
         low, high = 0, length - 1
-        for tokens in reversed([tokens for tokens in _MINIMA if ahead < tokens < hit]):
-            if not self._is_written(tokens - ahead):
-                low = tokens - ahead
+        for minimum in reversed([minimum for minimum in _DOCUMENTED_MINIMA if leading_tokens < minimum < hit]):
+            if not self._is_cached(minimum - leading_tokens):
+                low = minimum - leading_tokens
                 break
-            high = tokens - ahead
-        if high > 1 and not self._is_written(high - 1):
+            high = minimum - leading_tokens
+        if high > 1 and not self._is_cached(high - 1):
             low = high - 1
-        if low == 0 and self._whole(0).hit:
+        if low == 0 and self._measure_whole_prefix(0).hit:
             return
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._is_written(middle) else (middle, high)
-        self._whole(high)
-        self._whole(low)
+        low, high = _bisect(low, high, self._is_cached)
+        self._measure_whole_prefix(high)
+        self._measure_whole_prefix(low)
 
-    def _is_written(self, length: int) -> bool:
-        """Whether a prefix comes into the cache: one request where the endpoint reports what it writes."""
-        if not self.reach.written:
-            return self._whole(length).hit > 0
-        self._family += 1
-        return bool(self.trial.send(replace(self.reach.prefix, family=self._family, length=length)).written)
+    def _is_cached(self, length: int) -> bool:
+        """Whether a prefix of this length is cached; takes one request where the endpoint reports its writes."""
+        if not self.warmup.reports_writes:
+            return self._measure_whole_prefix(length).hit > 0
+        return bool(self.session.send(self._new_prefix(length)).written)
 
-    def _whole(self, length: int) -> Sighting:
-        """What is served of a prefix of its own."""
-        if length in self.sightings:
-            return self.sightings[length]
-        self._family += 1
-        prefix = replace(self.reach.prefix, family=self._family, length=length)
-        cold = self.trial.send(self.trial.parted(prefix)).hit or 0
-        for _ in range(self.reach.warm_up_requests + 1):
-            self.trial.server.wait(self.reach.delay)
-            usage = self.trial.send(self.trial.parted(prefix))
-            if (usage.hit or 0) > cold:
+    def _measure_whole_prefix(self, length: int) -> Measurement:
+        """Returns the hit of a prefix with a nonce of its own; sends nothing if it is known."""
+        if length in self.measurements:
+            return self.measurements[length]
+        prefix = self._new_prefix(length)
+        baseline_hit = self.session.send_new(prefix).hit or 0
+        for _ in range(self.warmup.warm_up_requests + 1):
+            self.session.endpoint.wait(self.warmup.delay)
+            usage = self.session.send_new(prefix)
+            if (usage.hit or 0) > baseline_hit:
                 break
         hit = usage.hit or 0
-        return self._note(Sighting(length=length, total=usage.prompt or 0, hit=hit if hit > cold else 0))
+        return self._record(Measurement(length=length, total=usage.prompt or 0, hit=hit if hit > baseline_hit else 0))
+
+    def _new_prefix(self, length: int) -> ProbeRequest:
+        """Returns a prefix of this length with a new nonce."""
+        self._prefix_id += 1
+        return replace(self.warmup.prefix, prefix_id=self._prefix_id, length=length)
+
+
+def _bisect(unserved: int, served: int, is_served: Callable[[int], bool]) -> tuple[int, int]:
+    """Moves two numbers towards each other until they are neighbours, and returns them.
+
+    Args:
+        unserved: a number for which `is_served` is false.
+        served: a number for which it is true; may be the higher or the lower one.
+        is_served: decides about a number in between.
+    """
+    while abs(served - unserved) > 1:
+        middle = (unserved + served) // 2
+        if is_served(middle):
+            served = middle
+        else:
+            unserved = middle
+    return unserved, served

@@ -1,4 +1,8 @@
-"""The story of a measurement: what an endpoint's cache serves of requests that mean nothing -> its rule, or why not."""
+"""Measures the cache rule of a live endpoint with generated requests, or says why it cannot be known.
+
+The steps are: calibrate the filler, find a prefix that is served (`warmup`), search the lengths that decide about the
+rule (`boundary_search`), repeat two requests exactly, compare with the server's own metrics.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,32 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.domain.protocols import LimitReachedError
-from cacheunit_build.endpoints.boundary_search import Survey
-from cacheunit_build.endpoints.metrics import Gauges, read_gauges
-from cacheunit_build.endpoints.probe_session import Subject, Trial, UnknownRuleError
-from cacheunit_build.endpoints.rule_fit import Grid
+from cacheunit_build.endpoints.boundary_search import BoundarySearch
+from cacheunit_build.endpoints.metrics import parse_metrics
+from cacheunit_build.endpoints.probe_session import ProbeSession, UnknownRuleError
 from cacheunit_build.endpoints.warmup import find_warmup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cacheunit_build.domain.cache_rule import CacheKind, MarkerName
     from cacheunit_build.domain.protocols import Endpoint
-    from cacheunit_build.endpoints.boundary_search import Sighting
-    from cacheunit_build.endpoints.warmup import Reach
+    from cacheunit_build.endpoints.metrics import ServerMetrics
+    from cacheunit_build.endpoints.probe_request import ProbeSettings
+    from cacheunit_build.endpoints.rule_fit import CacheGrid
+    from cacheunit_build.endpoints.warmup import WarmupResult
 
-Repeat = Literal["same", "more", "less"]
+RepeatHit = Literal["same", "more", "less"]
 LastToken = Literal["recomputed", "served"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """One length: tokens that two requests shared (None where not known), tokens of the request, tokens served."""
+class LengthObservation:
+    """What was served of one prefix length.
+
+    Attributes:
+        shared: tokens that two requests with this prefix share; None where that is unknown.
+        total: tokens of the request.
+        hit: tokens served from the cache.
+    """
 
     shared: int | None
     total: int
@@ -34,20 +43,40 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated:
-    """What word for word repeats are served: of one that is nothing but whole units, and of any other."""
+class RepeatResult:
+    """What is served of a request that is repeated exactly.
+
+    Attributes:
+        last_token: whether a request of whole units is served to its end, or its last unit is recomputed; None where
+            that is unknown.
+        verbatim: whether any other repeat is served as much as a request with another continuation; None where that is
+            unknown.
+    """
 
     last_token: LastToken | None = None
-    verbatim: Repeat | None = None
+    verbatim: RepeatHit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """The rule of an endpoint; None is not known, and `reason` says why, also of what is missing from a rule.
+    """The measured rule of an endpoint. None stands for what is unknown.
 
-    `offset`: tokens that the server counts in front of all and does not report, modulo the unit. `ahead`: tokens of the
-    shortest prefix that was sent. `marker`: what a request must carry. `warm_up_requests`: requests with different continuations
-    until a further one is served. `delay`: seconds after which a write was readable, at the latest.
+    Attributes:
+        kind: how the cache reuses a prefix; `unknown` where no rule was found.
+        unit: tokens in one cache unit, for `blocks`.
+        minimum: the fewest shared tokens that are served; 0 where the first unit or the shortest prefix is.
+        offset: tokens in front of everything that the server does not count, modulo the unit.
+        warm_up_requests: requests with different continuations until a further one is served.
+        delay: seconds after which a write was readable, at the latest.
+        last_token: see `RepeatResult`.
+        verbatim: see `RepeatResult`.
+        marker: the marker that a request must carry.
+        leading_tokens: tokens that two requests share in front of the filler.
+        requests: requests that were sent, retries included.
+        tokens_sent: input tokens of these.
+        observations: what was served at each length, shortest first.
+        notes: remarks on what happened on the way.
+        reason: why the rule, or a part of it, is unknown.
     """
 
     kind: CacheKind
@@ -57,134 +86,176 @@ class ProbeResult:
     warm_up_requests: int | None
     delay: float | None
     last_token: LastToken | None
-    verbatim: Repeat | None
+    verbatim: RepeatHit | None
     marker: MarkerName | None
-    ahead: int | None
+    leading_tokens: int | None
     requests: int
     tokens_sent: int
-    observations: tuple[Observed, ...]
+    observations: tuple[LengthObservation, ...]
     notes: tuple[str, ...]
     reason: str | None
 
 
-def probe(server: Endpoint, subject: Subject) -> ProbeResult:
-    """Measures the cache rule of an endpoint.
+def probe(endpoint: Endpoint, settings: ProbeSettings) -> ProbeResult:
+    """Measures the cache rule of an endpoint; where a limit is reached, returns what is known by then.
 
     Raises:
-        CacheunitError: the endpoint is of no use.
+        CacheunitError: the endpoint cannot be reached, refuses the requests, or does not answer with JSON.
     """
-    trial = Trial(server, subject)
-    before = read_gauges(server.metrics())
-    reach: Reach | None = None
-    survey: Survey | None = None
-    repeated = Repeated()
-    reason: str | None = None
-    try:
-        trial.calibrate()
-        reach = find_warmup(trial)
-        survey = Survey(trial, reach)
-        survey.run()
-        repeated = _repeated(survey)
-    except LimitReachedError as bounds:
-        reason = f"stopped: {bounds.faults[0].message}"
-    except UnknownRuleError as error:
-        reason = error.faults[0].message
-    grid = survey.fitted() if survey is not None else None
-    found = grid if isinstance(grid, Grid) else None
-    notes = [*trial.notes, *_compared(before, read_gauges(server.metrics()), trial, found)]
-    return _probed(trial, reach, survey, _with_minimum(reason, found), notes, repeated)
+    return _Probe(endpoint, settings).run()
 
 
-def _with_minimum(reason: str | None, grid: Grid | None) -> str | None:
-    """The reason, and what is missing from a rule."""
-    if grid is None or grid.minimum is not None:
-        return reason
-    return "; ".join(part for part in (reason, "the minimum was not found") if part)
+class _Probe:
+    """One measurement, and what it has found so far."""
+
+    def __init__(self, endpoint: Endpoint, settings: ProbeSettings) -> None:
+        self._endpoint = endpoint
+        self._session = ProbeSession(endpoint, settings)
+        self._warmup: WarmupResult | None = None
+        self._search: BoundarySearch | None = None
+        self._repeats = RepeatResult()
+
+    def run(self) -> ProbeResult:
+        """Measures until the rule is known, cannot be found, or a limit is reached."""
+        before = parse_metrics(self._endpoint.metrics())
+        reasons = []
+        try:
+            self._measure()
+        except LimitReachedError as error:
+            reasons.append(f"stopped: {error.faults[0].message}")
+        except UnknownRuleError as error:
+            reasons.append(error.faults[0].message)
+        after = parse_metrics(self._endpoint.metrics())
+        grid = None if self._search is None else self._search.fit().grid
+        if grid is not None and grid.minimum is None:
+            reasons.append("the minimum was not found")
+        notes = [*self._session.notes, *_metrics_notes(before, after, self._session.tokens_served, grid)]
+        return self._result(grid, notes, "; ".join(reasons) or None)
+
+    def _measure(self) -> None:
+        """Runs the steps; what is found by each stays where a later one raises."""
+        self._session.calibrate()
+        self._warmup = find_warmup(self._session)
+        self._search = BoundarySearch(self._session, self._warmup)
+        self._search.run()
+        self._repeats = _measure_repeats(self._search)
+
+    def _result(self, grid: CacheGrid | None, notes: list[str], reason: str | None) -> ProbeResult:
+        """Returns what is known, with `grid` as the rule."""
+        kind = self._kind(grid)
+        warmup = self._warmup
+        return ProbeResult(
+            kind=kind,
+            unit=grid.unit if grid is not None and kind == "blocks" else None,
+            minimum=None if grid is None else grid.minimum,
+            offset=None if grid is None else grid.offset,
+            warm_up_requests=None if warmup is None else warmup.warm_up_requests,
+            delay=None if warmup is None else warmup.delay,
+            last_token=self._repeats.last_token,
+            verbatim=self._repeats.verbatim,
+            marker=None if warmup is None else warmup.prefix.marker,
+            leading_tokens=None if grid is None else grid.leading_tokens,
+            requests=self._endpoint.requests_sent,
+            tokens_sent=self._session.tokens_sent,
+            observations=self._observations(grid),
+            notes=tuple(notes),
+            reason=reason,
+        )
+
+    def _kind(self, grid: CacheGrid | None) -> CacheKind:
+        """Returns the kind of rule that a grid belongs to."""
+        if grid is None or self._search is None:
+            return "unknown"
+        if self._search.whole_prefixes_only:
+            return "breakpoints"
+        return "tokens" if grid.unit == 1 else "blocks"
+
+    def _observations(self, grid: CacheGrid | None) -> tuple[LengthObservation, ...]:
+        """Returns all measured lengths, shortest first."""
+        if self._search is None:
+            return ()
+        return tuple(
+            LengthObservation(
+                shared=None if grid is None else measurement.length + grid.leading_tokens,
+                total=measurement.total,
+                hit=measurement.hit,
+            )
+            for _, measurement in sorted(self._search.measurements.items())
+        )
 
 
-def _probed(  # noqa: PLR0913, PLR0917 - what is known at the end
-    trial: Trial,
-    reach: Reach | None,
-    survey: Survey | None,
-    reason: str | None,
-    notes: Sequence[str],
-    repeated: Repeated,
-) -> ProbeResult:
-    rule = survey.fitted() if survey is not None else "nothing was measured"
-    grid = rule if isinstance(rule, Grid) else None
-    kind: CacheKind = "unknown"
-    if grid is not None and survey is not None:
-        kind = "breakpoints" if survey.exact else "tokens" if grid.unit == 1 else "blocks"
-    sightings = sorted(survey.sightings.values(), key=lambda sighting: sighting.length) if survey is not None else []
-    return ProbeResult(
-        kind=kind,
-        unit=grid.unit if grid is not None and kind == "blocks" else None,
-        minimum=None if grid is None else grid.minimum,
-        offset=None if grid is None else grid.offset,
-        warm_up_requests=None if reach is None else reach.warm_up_requests,
-        delay=None if reach is None else reach.delay,
-        last_token=repeated.last_token,
-        verbatim=repeated.verbatim,
-        marker=None if reach is None else reach.prefix.marker,
-        ahead=None if grid is None else grid.ahead,
-        requests=trial.server.sent,
-        tokens_sent=trial.tokens,
-        observations=tuple(_observed(sighting, grid) for sighting in sightings),
-        notes=tuple(notes),
-        reason=reason if grid is not None or reason is not None else str(rule),
-    )
+def _measure_repeats(search: BoundarySearch) -> RepeatResult:
+    """Repeats requests exactly and compares their hits with the rule that was found.
 
+    Where parts of a prefix are served, one request consists of whole units, the other ends inside a unit. An example
+    with units of 128 tokens:
 
-def _observed(sighting: Sighting, grid: Grid | None) -> Observed:
-    shared = None if grid is None else sighting.length + grid.ahead
-    return Observed(shared=shared, total=sighting.total, hit=sighting.hit)
-
-
-def _repeated(survey: Survey) -> Repeated:
-    """Repeats requests word for word, by the rule that was found."""
-    grid = survey.fitted()
-    if not isinstance(grid, Grid):
-        return Repeated()
-    longest = max(survey.sightings.values(), key=lambda sighting: sighting.length)
-    if survey.exact:
-        total, hit = _twice(survey, longest.length, inside=False)
-        return Repeated(verbatim=_than(hit, longest.length + grid.ahead))
-    behind = longest.total - longest.length - grid.ahead
-    whole = longest.length - (longest.total + grid.offset) % grid.unit
-    total, hit = _twice(survey, whole, inside=True)
-    last: LastToken = "served" if hit >= total else "recomputed"
+        request tokens   hit of the repeat   conclusion
+        1,536            1,536               last_token `served`
+        1,536            1,408               last_token `recomputed`: the last unit is lost
+        1,472            1,408               verbatim `same`
+        1,472            1,472               verbatim `more`
+    """
+    grid = search.fit().grid
+    if grid is None:
+        return RepeatResult()
+    longest = search.measurements[max(search.measurements)]
+    if search.whole_prefixes_only:
+        _, hit = _send_twice(search, longest.length, continuation_in_system=False)
+        return RepeatResult(verbatim=_compare(hit, longest.length + grid.leading_tokens))
+    after_filler = longest.total - longest.length - grid.leading_tokens
+    length = longest.length - (longest.total + grid.offset) % grid.unit
+    total, hit = _send_twice(search, length, continuation_in_system=True)
+    last_token: LastToken = "served" if hit >= total else "recomputed"
     if grid.unit == 1:
-        return Repeated(last_token=last, verbatim="same" if hit in (total, total - 1) else "less")
-    total, hit = _twice(survey, whole - grid.unit // 2, inside=True)
-    return Repeated(last_token=last, verbatim=_than(hit, grid.hit(whole - grid.unit // 2 + behind)))
+        return RepeatResult(last_token=last_token, verbatim="same" if hit in (total, total - 1) else "less")
+    length -= grid.unit // 2
+    _, hit = _send_twice(search, length, continuation_in_system=True)
+    return RepeatResult(last_token=last_token, verbatim=_compare(hit, grid.hit(length + after_filler)))
 
 
-def _than(hit: int, expected: int) -> Repeat:
+def _compare(hit: int, expected: int) -> RepeatHit:
+    """Returns how a hit compares with the expected one."""
     return "same" if hit == expected else "more" if hit > expected else "less"
 
 
-def _twice(survey: Survey, length: int, *, inside: bool) -> tuple[int, int]:
-    """The tokens of a request and what is served when it is sent again; once more where nothing is."""
-    trial, reach = survey.trial, survey.reach
-    specimen = trial.parted(replace(reach.prefix, length=length, inside=inside))
-    total, hit = trial.send(specimen).prompt or 0, 0
-    for _ in range(reach.warm_up_requests + 1):
-        trial.server.wait(reach.delay)
-        hit = trial.send(specimen).hit or 0
-        if hit > reach.cold:
+def _send_twice(search: BoundarySearch, length: int, *, continuation_in_system: bool) -> tuple[int, int]:
+    """Sends a request with a new continuation, then exactly again until it is served.
+
+    Returns:
+        The tokens of the request, and the hit of the last repeat.
+    """
+    session, warmup = search.session, search.warmup
+    prefix = replace(warmup.prefix, length=length, continuation_in_system=continuation_in_system)
+    request = session.with_new_continuation(prefix)
+    total, hit = session.send(request).prompt or 0, 0
+    for _ in range(warmup.warm_up_requests + 1):
+        session.endpoint.wait(warmup.delay)
+        hit = session.send(request).hit or 0
+        if hit > warmup.baseline_hit:
             break
     return total, hit
 
 
-def _compared(before: Gauges, after: Gauges, trial: Trial, grid: Grid | None) -> list[str]:
-    """Where the server's own metrics say something else than what was measured."""
-    said = []
+def _metrics_notes(
+    before: ServerMetrics, after: ServerMetrics, tokens_served: int, grid: CacheGrid | None
+) -> list[str]:
+    """Returns a note for each number in the server's metrics that contradicts the measurement.
+
+    Args:
+        before: the metrics before the first request.
+        after: the metrics after the last one.
+        tokens_served: cached tokens that the responses reported in between.
+        grid: the measured rule; None where there is none.
+    """
+    notes = []
     unit = after.unit or before.unit
     if unit is not None and grid is None:
-        said.append(f"/metrics names units of {unit:,} tokens, which was not measured")
+        notes.append(f"/metrics reports a unit of {unit:,} tokens, which could not be measured")
     elif unit is not None and grid is not None and unit != grid.unit:
-        said.append(f"/metrics names units of {unit:,} tokens, and {grid.unit:,} were measured")
-    if before.hits is not None and after.hits is not None and after.hits - before.hits < trial.served:
-        counted = after.hits - before.hits
-        said.append(f"/metrics counts {counted:,} tokens served, and the answers report {trial.served:,}")
-    return said
+        notes.append(f"/metrics reports a unit of {unit:,} tokens, but {grid.unit:,} were measured")
+    if before.hit_tokens is not None and after.hit_tokens is not None:
+        counted = after.hit_tokens - before.hit_tokens
+        if counted < tokens_served:
+            notes.append(f"/metrics counts {counted:,} cached tokens, but the responses report {tokens_served:,}")
+    return notes

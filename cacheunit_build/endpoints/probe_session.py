@@ -1,107 +1,123 @@
-"""An endpoint under trial: specimens are sent within bounds of requests and tokens, and what is served is kept."""
+"""Sends the requests of a probe within its limits, and adds up the tokens that were sent and served."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.protocols import LimitReachedError
-from cacheunit_build.endpoints.probe_request import FILLERS, Specimen, specimen_body
+from cacheunit_build.endpoints.probe_request import FILLERS, ProbeRequest, probe_body
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.protocols import Endpoint
-    from cacheunit_build.domain.target import FormatName
     from cacheunit_build.domain.usage import Usage
+    from cacheunit_build.endpoints.probe_request import ProbeSettings
 
-_FIRST_GUESS = 64
-"""Tokens of a specimen without filler, before the first was counted."""
-_CALIBRATION = 64
+_ASSUMED_BASE_TOKENS = 64
+"""Tokens of a request without filler, assumed until the endpoint has counted one."""
+_CALIBRATION_LENGTH = 64
+"""Repeats of the filler in the request that tests it."""
 
 
 class UnknownRuleError(CacheunitError):
-    """The endpoint works, and its rule cannot be found; the message says why."""
+    """The endpoint works, but its cache rule cannot be found; the message says why."""
 
 
-def unknown(reason: str) -> UnknownRuleError:
-    """The error with this reason."""
+def unknown_rule(reason: str) -> UnknownRuleError:
+    """Returns the error for a rule that cannot be found, to be raised by the caller."""
     return UnknownRuleError(Fault(message=reason))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What is probed, and how far: the most tokens in all, and the seconds to wait where a hit may come late."""
+class ProbeSession:
+    """One run of `probe` against one endpoint.
 
-    model: str
-    form: FormatName
-    nonce: str
-    tokens: int
-    wait: float
+    Attributes:
+        endpoint: where requests are sent.
+        settings: settings of the run.
+        tokens_sent: input tokens sent so far, as counted by the endpoint where it reports them.
+        tokens_served: input tokens that the endpoint reported as read from its cache so far.
+        reports_hits: whether any response reported tokens read from the cache, zero included.
+        base_tokens: tokens of a request without filler.
+        last_request: the last request that was answered; None before the first.
+        notes: remarks for the report.
+    """
 
-
-class Trial:
-    """One endpoint, and what was sent to it."""
-
-    def __init__(self, server: Endpoint, subject: Subject) -> None:
-        self.server = server
-        self.subject = subject
-        self.tokens = 0
-        self.served = 0
-        self.reported = False
-        self.base = _FIRST_GUESS
-        self.last: Specimen | None = None
+    def __init__(self, endpoint: Endpoint, settings: ProbeSettings) -> None:
+        self.endpoint = endpoint
+        self.settings = settings
+        self.tokens_sent = 0
+        self.tokens_served = 0
+        self.reports_hits = False
+        self.base_tokens = _ASSUMED_BASE_TOKENS
+        self.last_request: ProbeRequest | None = None
         self.notes: list[str] = []
         self._filler = FILLERS[0]
-        self._parts: dict[tuple[int, int], int] = {}
+        self._continuations: dict[tuple[int, int], int] = {}
 
-    def send(self, specimen: Specimen) -> Usage:
-        """Sends one request.
+    def send(self, request: ProbeRequest) -> Usage:
+        """Sends one request and returns the usage that the endpoint reports.
 
         Raises:
-            LimitReachedError: it would go over the bounds.
+            LimitReachedError: the request would exceed the limit of tokens or of requests.
+            CacheunitError: the endpoint does not answer it.
         """
-        subject = self.subject
-        if self.tokens + self.base + specimen.length > subject.tokens:
-            message = f"more than {subject.tokens:,} tokens are needed"
-            raise LimitReachedError(Fault(message=message, hint="--max-tokens allows more"))
-        body = specimen_body(specimen, subject.form, subject.model, subject.nonce, self._filler)
-        before = self.server.sent
+        expected = self.base_tokens + request.length
+        if self.tokens_sent + expected > self.settings.max_tokens:
+            message = f"more than {self.settings.max_tokens:,} tokens are needed"
+            raise LimitReachedError(Fault(message=message, hint="raise --max-tokens"))
+        body = probe_body(request, self.settings, self._filler)
+        requests_before = self.endpoint.requests_sent
         try:
-            usage = self.server.ask(subject.form, body)
-        finally:
-            self.tokens += (self.server.sent - before) * (self.base + specimen.length)
+            usage = self.endpoint.send(self.settings.request_format, body)
+        finally:  # retries cost tokens too
+            self.tokens_sent += (self.endpoint.requests_sent - requests_before) * expected
         if usage.prompt is not None:
-            self.tokens += usage.prompt - self.base - specimen.length
-        self.reported = self.reported or usage.hit is not None
-        self.served += usage.hit or 0
-        self.last = specimen
+            self.tokens_sent += usage.prompt - expected
+        self.reports_hits = self.reports_hits or usage.hit is not None
+        self.tokens_served += usage.hit or 0
+        self.last_request = request
         return usage
 
-    def parted(self, specimen: Specimen) -> Specimen:
-        """The specimen with words that none of its family and length was sent with."""
-        key = (specimen.family, specimen.length)
-        self._parts[key] = self._parts.get(key, -1) + 1
-        return replace(specimen, part=self._parts[key])
-
-    def calibrate(self) -> None:
-        """Finds a filler of which each repeat is one token, by the server's own counts.
+    def send_new(self, request: ProbeRequest) -> Usage:
+        """Sends a request with a continuation that its prefix was not sent with before; returns the reported usage.
 
         Raises:
-            UnknownRuleError: it does not count, or no filler does that.
+            LimitReachedError: the request would exceed the limit of tokens or of requests.
+            CacheunitError: the endpoint does not answer it.
         """
-        for family, filler in enumerate(FILLERS):
+        return self.send(self.with_new_continuation(request))
+
+    def with_new_continuation(self, request: ProbeRequest) -> ProbeRequest:
+        """Returns the request with a continuation that no earlier request of its prefix and length had."""
+        key = (request.prefix_id, request.length)
+        self._continuations[key] = self._continuations.get(key, -1) + 1
+        return replace(request, continuation=self._continuations[key])
+
+    def calibrate(self) -> None:
+        """Picks the first filler of which each repeat adds one token, by the endpoint's own counts.
+
+        Raises:
+            UnknownRuleError: the endpoint does not report the tokens of a prompt, or no filler fits.
+            LimitReachedError: the limits do not allow to find out.
+        """
+        for prefix_id, filler in enumerate(FILLERS):
             self._filler = filler
-            counts = []
-            for length in (0, _CALIBRATION):
-                count = self.send(Specimen(family=family, length=length, part=0, inside=True)).prompt
-                if count is None:
-                    raise unknown("the endpoint does not report the tokens of a prompt")
-                counts.append(count)
-            if counts[1] - counts[0] == _CALIBRATION:
-                self.base = counts[0]
+            base = self._count_tokens(prefix_id, 0)
+            filled = self._count_tokens(prefix_id, _CALIBRATION_LENGTH)
+            if filled - base == _CALIBRATION_LENGTH:
+                self.base_tokens = base
                 return
-        raise unknown("no filler adds one token a repeat: lengths cannot be stepped by tokens")
+        raise unknown_rule("no filler adds exactly one token per repeat, so prefix lengths cannot be controlled")
+
+    def _count_tokens(self, prefix_id: int, length: int) -> int:
+        """Sends a request with `length` repeats of the filler; returns its tokens as the endpoint counts them."""
+        request = ProbeRequest(prefix_id=prefix_id, length=length, continuation=0, continuation_in_system=True)
+        count = self.send(request).prompt
+        if count is None:
+            raise unknown_rule("the endpoint does not report the tokens of a prompt")
+        return count
 
     def length_for(self, tokens: int) -> int:
-        """The filler of a specimen that has so many tokens in all."""
-        return max(1, tokens - self.base)
+        """Returns the filler length that gives a request of `tokens` tokens in all; at least 1."""
+        return max(1, tokens - self.base_tokens)

@@ -1,4 +1,4 @@
-"""The story of a proof: artifacts are sent to a live endpoint, and what it reports is held against the prediction."""
+"""Sends locked artifacts to a live endpoint and compares the cache hits that it reports with the predicted ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cacheunit_build.builder.build import old_lock
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.artifact import Artifact
 from cacheunit_build.domain.errors import fail
@@ -14,13 +13,13 @@ from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.lockfile.drift import drift_on_disk
+from cacheunit_build.lockfile.format import read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
-    from cacheunit_build.domain.protocols import Adapters, Endpoint, Selection
-    from cacheunit_build.domain.target import FormatName
+    from cacheunit_build.domain.protocols import Adapters, Endpoint, ProjectFiles, Selection
     from cacheunit_build.domain.usage import Usage
 
 USER_MESSAGES = (
@@ -31,17 +30,23 @@ USER_MESSAGES = (
     "那么,请用一句话回答。",
     "- a list\n- of two items",
 )
-"""What is sent as the user's words: each begins with another token than the others."""
+"""The user messages that follow a prefix; no two of them begin with the same token."""
 
-Result = Literal["primed", "as predicted", "differs", "unknown"]
+Verdict = Literal["primed", "as predicted", "differs", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """One request: the tokens that were predicted to come from the cache, and those that the server reports.
+    """The result of one request.
 
-    The first one of an artifact fills the cache: nothing is predicted of it, and it is `primed`. `cause` is the likely
-    reason of a difference, or why nothing is known.
+    Attributes:
+        prefix: name of the prefix.
+        target: name of the target.
+        continuation: number of the request, and of the user message that it ends with; the first is 0.
+        predicted: tokens predicted to come from the cache; None where nothing is predicted.
+        observed: tokens that the server reports as read from the cache; None where it reports nothing.
+        verdict: `primed` for the first request of an artifact, which only fills the cache.
+        cause: the likely cause of a difference, or why the verdict is `unknown`.
     """
 
     prefix: str
@@ -49,178 +54,204 @@ class VerifyResult:
     continuation: int
     predicted: int | None
     observed: int | None
-    verdict: Result
+    verdict: Verdict
     cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How often an artifact is asked for after the first request, and how long is waited before each, in seconds."""
+class VerifySettings:
+    """Settings of one run of `verify`.
+
+    Attributes:
+        attempts: the most requests of an artifact after its first one; more where its target needs more to warm up.
+        wait: seconds before each of these.
+        model: name of the model; None for the first that the server lists, or else the first of the target.
+    """
 
     attempts: int
     wait: float
+    model: str | None = None
 
 
-def verify(  # noqa: PLR0913 - what a proof needs
-    adapters: Adapters,
-    server: Endpoint,
-    selection: Selection,
-    patience: Patience,
-    *,
-    model: str | None = None,
-    told: Callable[[VerifyResult], None] | None = None,
-) -> tuple[VerifyResult, ...]:
-    """Sends every locked artifact with different continuations until the hits are as predicted.
+def verify(
+    adapters: Adapters, endpoint: Endpoint, selection: Selection, settings: VerifySettings
+) -> Iterator[VerifyResult]:
+    """Sends every selected artifact with different user messages until its hits are as predicted.
 
-    Args:
-        adapters: the outside world.
-        server: the endpoint.
-        selection: which artifacts.
-        patience: how often to ask.
-        model: its name; by default the first that the server serves, else the first of the target.
-        told: called with each result as it comes.
+    Yields:
+        The result of each request worth reporting: the first and the last one of each artifact.
 
     Raises:
-        CacheunitError: the sources, the lock and `build/` do not agree, or the endpoint is of no use.
+        CacheunitError: sources, lock and `build/` disagree, or the endpoint cannot be used.
     """
-    artifacts, targets = _locked(adapters, selection)
-    named = sorted({artifact.target for artifact in artifacts})
-    if len(named) > 1:
-        raise fail(f"one endpoint serves one of the targets {', '.join(named)}", hint="--target picks one")
-    served = model or next(iter(server.models()), None)
-    results: list[VerifyResult] = []
+    artifacts, targets = _locked_artifacts(adapters, selection)
+    names = sorted({artifact.target for artifact in artifacts})
+    if len(names) > 1:
+        raise fail(f"artifacts of several targets are selected: {', '.join(names)}", hint="choose one with --target")
+    served_model = settings.model or next(iter(endpoint.models()), None)
     for artifact in artifacts:
-        ready = targets[artifact.target]
-        name = served or next(iter(ready.target.models), None)
-        if name is None:
-            raise fail("the endpoint does not tell which models it serves", hint="--model names one")
-        for result in _Trial(artifact, ready, server, name).results(patience):
-            results.append(result)
-            if told is not None:
-                told(result)
-    return tuple(results)
+        loaded = targets[artifact.target]
+        model = served_model or next(iter(loaded.target.models), None)
+        if model is None:
+            raise fail("the endpoint does not list its models", hint="name one with --model")
+        yield from _ArtifactVerification(artifact, loaded, endpoint, model).run(settings)
 
 
-def _locked(adapters: Adapters, selection: Selection) -> tuple[list[Artifact], dict[str, LoadedTarget]]:
-    """The artifacts, if sources, lock and `build/` say the same of each."""
+def _locked_artifacts(
+    adapters: Adapters, selection: Selection
+) -> tuple[Sequence[Artifact], Mapping[str, LoadedTarget]]:
+    """Compiles the selected artifacts; returns them with their targets.
+
+    Raises:
+        CacheunitError: there is no lock, or sources, lock and `build/` disagree about one of them.
+    """
     if adapters.files.read(LOCK_FILE) is None:
-        raise fail(f"there is no {LOCK_FILE}: what is sent is what was locked", hint='run "cacheunit build"')
-    files, lock = adapters.files, old_lock(adapters.files)
+        raise fail(f"there is no {LOCK_FILE}; only locked artifacts are sent", hint='run "cacheunit build"')
+    lock = read_lock(adapters.files)
     compiled = compile_or_fail(adapters, selection)
-    artifacts = [item for item in compiled.artifacts if isinstance(item, Artifact)]
-    folder = compiled.config.build
-    frozen = files.exists(folder)
-    for artifact in artifacts:
-        named = f"{artifact.prefix} for {artifact.target}"
+    # A checkout may come without build/, if artifacts are not committed.
+    has_build_folder = adapters.files.exists(compiled.settings.build)
+    for artifact in compiled.artifacts:
         if lock.entries.get(artifact.key) != artifact.entry:
-            raise fail(f"{named} is not as locked", path=LOCK_FILE, hint='run "cacheunit build", or undo the change')
-        own = Lock(targets={}, entries={artifact.key: artifact.entry})
-        drift = next(drift_on_disk(own, folder, files.fingerprint, ()), None) if frozen else None
-        if drift is not None:
-            found = files.fingerprint(str(drift.path))
-            what = "is missing" if found is None else f"is not what was locked: found {found}"
-            raise fail(f"the artifact {what}", path=drift.path, hint='run "cacheunit build"')
-    return artifacts, dict(compiled.targets)
+            name = f"{artifact.prefix} for {artifact.target}"
+            hint = 'run "cacheunit build", or undo the change'
+            raise fail(f"{name} does not match the lock", path=LOCK_FILE, hint=hint)
+        if has_build_folder:
+            _check_files(artifact, adapters.files, compiled.settings.build)
+    return compiled.artifacts, compiled.targets
 
 
-class _Trial:
-    """One artifact at one endpoint."""
+def _check_files(artifact: Artifact, files: ProjectFiles, folder: str) -> None:
+    """Raises `CacheunitError` if a file of an artifact in the build folder differs from the lock."""
+    lock = Lock(targets={}, entries={artifact.key: artifact.entry})
+    for drift in drift_on_disk(lock, folder, files.fingerprint, ()):
+        actual = files.fingerprint(str(drift.path))
+        what = "is missing" if actual is None else f"does not match the lock: its fingerprint is {actual}"
+        raise fail(f"the artifact {what}", path=drift.path, hint='run "cacheunit build"')
 
-    def __init__(self, artifact: Artifact, ready: LoadedTarget, server: Endpoint, model: str) -> None:
+
+class _ArtifactVerification:
+    """Verifies one artifact at one endpoint."""
+
+    def __init__(self, artifact: Artifact, loaded: LoadedTarget, endpoint: Endpoint, model: str) -> None:
         self._artifact = artifact
-        self._ready = ready
-        self._server = server
+        self._tokenizer = loaded.tokenizer
+        self._rule = loaded.target.cache
+        self._format = loaded.request_format
+        self._endpoint = endpoint
         self._model = model
-        self._predicted = ready.target.cache.reusable(artifact.entry.tokens)
+        self._predicted = self._rule.reusable(artifact.entry.tokens)
 
-    def results(self, patience: Patience) -> Iterator[VerifyResult]:
-        """The first request fills the cache; further ones are sent until one is as predicted, or patience ends."""
-        yield self._verified(0, self._ask(0), None, "primed", None)
-        least = max(1, self._ready.target.cache.warm_up_requests)
-        for attempt in range(1, max(patience.attempts, least) + 1):
-            self._server.wait(patience.wait)
-            usage = self._ask(attempt)
-            verdict, cause = self._judged(usage)
-            last = attempt >= max(patience.attempts, least) or verdict != "differs"
-            if last:
-                cause = self._cause(usage) if verdict == "differs" else cause
-                yield self._verified(attempt, usage, self._predicted, verdict, cause)
+    def run(self, settings: VerifySettings) -> Iterator[VerifyResult]:
+        """Sends a first request that fills the cache, then further ones until one is as predicted.
+
+        Yields:
+            The result of the first request, and of the last one.
+        """
+        yield self._result(0, self._send(0), "primed", None)
+        attempts = max(settings.attempts, self._rule.warm_up_requests, 1)
+        for attempt in range(1, attempts + 1):
+            self._endpoint.wait(settings.wait)
+            usage = self._send(attempt)
+            verdict = self._verdict(usage)
+            if verdict != "differs" or attempt == attempts:
+                yield self._result(attempt, usage, verdict, self._cause(usage, verdict))
                 return
 
-    def _verified(
-        self, index: int, usage: Usage, predicted: int | None, verdict: Result, cause: str | None
-    ) -> VerifyResult:
+    def _result(self, index: int, usage: Usage, verdict: Verdict, cause: str | None) -> VerifyResult:
+        """Returns the result of the request with this number."""
         return VerifyResult(
             prefix=self._artifact.prefix,
             target=self._artifact.target,
             continuation=index,
-            predicted=predicted,
+            predicted=None if verdict == "primed" else self._predicted,
             observed=usage.hit,
             verdict=verdict,
             cause=cause,
         )
 
-    def _ask(self, index: int) -> Usage:
-        return self._server.ask(self._ready.target.request, self._body(index))
+    def _send(self, index: int) -> Usage:
+        """Sends the artifact with the user message of this number."""
+        return self._endpoint.send(self._format.name, self._body(index))
 
     def _body(self, index: int) -> dict[str, Any]:
-        words = USER_MESSAGES[index % len(USER_MESSAGES)]
-        return {**request_body(self._artifact.request, self._ready.target.request, words), "model": self._model}
+        """Returns the request with the user message of this number."""
+        user = USER_MESSAGES[index % len(USER_MESSAGES)]
+        fragment = json.loads(self._artifact.request)
+        return {**self._format.append_user(fragment, user), "model": self._model}
 
-    def _judged(self, usage: Usage) -> tuple[Result, str | None]:
-        if usage.hit is None:
-            return "unknown", "the server does not report cached tokens (vLLM: --enable-prompt-tokens-details)"
-        if self._predicted is None:
-            return "unknown", "the target's cache rule is unknown, and so nothing is predicted"
-        unstable = self._artifact.unstable if self._ready.target.cache.kind == "tokens" else 0
+    def _verdict(self, usage: Usage) -> Verdict:
+        """Compares a hit with the prediction; an estimate may be off by its margin."""
+        if usage.hit is None or self._predicted is None:
+            return "unknown"
+        # Where every token counts, the unstable ones may be hit too: not every user message changes them.
+        unstable = self._artifact.unstable if self._rule.kind == "tokens" else 0
         margin = self._artifact.margin * self._predicted
-        as_predicted = self._predicted - margin <= usage.hit <= self._predicted + unstable + margin
-        return ("as predicted" if as_predicted else "differs"), None
+        fits = self._predicted - margin <= usage.hit <= self._predicted + unstable + margin
+        return "as predicted" if fits else "differs"
 
-    def _cause(self, usage: Usage) -> str:
-        """What most likely makes the difference."""
-        hit, predicted = usage.hit or 0, self._predicted or 0
-        entry, rule = self._artifact.entry, self._ready.target.cache
-        other = self._other_tokens()
-        if other is not None:
-            return other
-        if hit == 0 and entry.tokens < (rule.minimum or 0) * 2:
-            return "nothing is cached: the endpoint's minimum may be higher than the target's"
-        if rule.kind == "blocks" and rule.unit and hit % rule.unit:
-            return f"hits that are no multiple of {rule.unit}: the endpoint has another unit"
-        if rule.kind == "blocks" and rule.unit and predicted - hit == rule.unit and self._artifact.unstable:
-            return "the last token merges with what follows, which costs one unit: end the frame on a control token"
-        if 0 < hit < predicted and rule.kind == "blocks" and rule.unit:
-            return f"{(predicted - hit) // rule.unit:,} units fewer: a larger unit, another chat template, or evicted"
-        if hit == 0:
-            return "cold: not written yet, evicted, sent to another machine, or the chat template begins otherwise"
-        return "the chat template differs, or the endpoint counts tokens of its own"
+    def _cause(self, usage: Usage, verdict: Verdict) -> str | None:
+        """Returns the likely cause of a difference, or why a verdict is `unknown`; None if it is as predicted."""
+        if usage.hit is None:
+            return "the server does not report cached tokens (vLLM: --enable-prompt-tokens-details)"
+        if self._predicted is None:
+            return "the cache rule of the target is unknown, so nothing is predicted"
+        if verdict != "differs":
+            return None
+        return self._tokens_cause() or self._hit_cause(usage.hit, self._predicted)
 
-    def _other_tokens(self) -> str | None:
-        """What the server's own tokens say, where it offers them: of the framed_prefix, and of a whole request."""
+    def _tokens_cause(self) -> str | None:
+        """Compares the server's token ids with the target's; returns how they differ.
+
+        None where they agree, the server does not offer its ids, or the target's count is an estimate.
+        """
         if self._artifact.margin:
             return None
-        ours = list(self._ready.tokenizer.encode(self._artifact.framed_prefix))
-        theirs = self._server.tokenize(self._model, self._artifact.framed_prefix)
-        if theirs is not None and ours not in (list(theirs), list(theirs)[1:]):
-            return f"the tokenizer differs: the server has {len(theirs):,} tokens where the target has {len(ours):,}"
-        whole = self._server.tokenize_chat(self._body(0)) if self._ready.target.request == "openai-chat" else None
-        static = ours[: self._artifact.entry.tokens]
-        same = len(static) if whole is None else common_prefix(static, list(whole))
-        if same == len(static):
+        expected = list(self._tokenizer.encode(self._artifact.framed_prefix))
+        actual = self._endpoint.tokenize(self._model, self._artifact.framed_prefix)
+        # Some servers add a start token of their own.
+        if actual is not None and expected not in (list(actual), list(actual)[1:]):
+            return f"different tokenizer: {len(actual):,} tokens on the server, {len(expected):,} in the target"
+        if self._format.name != "openai-chat":
             return None
-        return f"the chat template is not the target's frame: from token {same:,} on, the server reads another text"
+        whole_request = self._endpoint.tokenize_chat(self._body(0))
+        static = expected[: self._artifact.entry.tokens]
+        if whole_request is None:
+            return None
+        shared = common_prefix(static, list(whole_request))
+        if shared == len(static):
+            return None
+        return f"different chat template: the server's text differs from the target's frame from token {shared:,} on"
+
+    def _hit_cause(self, hit: int, predicted: int) -> str:
+        """Returns the likely cause of a hit that is not the predicted one: the first row that fits.
+
+        hit                                      likely cause
+        0, prefix of less than two minima        a higher minimum
+        no multiple of the unit                  another unit
+        one unit less, with unstable tokens      the last token merges
+        whole units less, but not 0              a larger unit, another template, or eviction
+        0                                        not in the cache
+        anything else                            another template, or another count
+        """
+        if hit == 0 and self._artifact.entry.tokens < (self._rule.minimum or 0) * 2:
+            return "nothing is cached: the endpoint's minimum may be higher than the target's"
+        if self._rule.kind == "blocks" and self._rule.unit:
+            unit = self._rule.unit
+            if hit % unit:
+                return f"the hit is not a multiple of {unit}: the endpoint has a different unit"
+            if predicted - hit == unit and self._artifact.unstable:
+                return (
+                    "the last token merges with the user message and costs one unit: end the frame with a control token"
+                )
+            if 0 < hit < predicted:
+                units = (predicted - hit) // unit
+                return f"{units:,} units fewer than predicted: a larger unit, a different chat template, or eviction"
+        if hit == 0:
+            return "cold: not written yet, evicted, sent to another machine, or a chat template that begins differently"
+        return "the chat template differs, or the endpoint counts tokens differently"
 
 
-def request_body(fragment: bytes, form: FormatName, words: str) -> dict[str, Any]:
-    """A request fragment with the user's words after it."""
-    body: dict[str, Any] = json.loads(fragment)
-    if form == "text":
-        return {**body, "prompt": body["prompt"] + words}
-    place = "input" if form == "openai-responses" else "messages"
-    return {**body, place: [*body.get(place, []), {"role": "user", "content": words}]}
-
-
-def agreed(results: Sequence[VerifyResult]) -> bool:
-    """Whether nothing differs."""
+def nothing_differs(results: Sequence[VerifyResult]) -> bool:
+    """Whether no result has the verdict `differs`."""
     return all(result.verdict != "differs" for result in results)

@@ -7,7 +7,6 @@ import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is 
 import json
 import types
 import typing
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -51,9 +50,14 @@ def json_schema(schema: type[Any]) -> dict[str, Any]:
     return _without_titles(_adapter(schema).json_schema())
 
 
-@cache
-def _adapter(schema: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a dataclass
-    return TypeAdapter(schema)
+_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+
+
+def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
+    """Returns pydantic's adapter of a dataclass, built once, since that takes long."""
+    if schema not in _ADAPTERS:
+        _ADAPTERS[schema] = TypeAdapter(schema)
+    return _ADAPTERS[schema]
 
 
 def _date_text(value: object) -> str:

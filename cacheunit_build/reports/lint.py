@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.lint.registry import RULES
-from cacheunit_build.reports.github import Level, annotation
 from cacheunit_build.reports.formatting import Block, Table, columns, escape_unprintable, markdown_table, plural
+from cacheunit_build.reports.github import Level, annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,8 +141,3 @@ def _escape_markdown(text: str) -> str:
     """Returns a text that Markdown shows literally, without marks, mentions or HTML."""
     escapes = {c: f"\\{c}" for c in "\\`*_{}[]<>#~"} | {"@": "@<!-- -->", "&": "&amp;"}
     return "".join(escapes.get(character, character) for character in text)
-
-
-def plural(count: int, noun: str) -> str:
-    """Returns a count with its noun: `1 error`, `2 errors`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""A measured cache rule -> text, JSON, and a target to paste into a project's settings."""
+"""Formats a measured cache rule as text, as JSON, and as a target for the project's settings."""
 
 from __future__ import annotations
 
@@ -7,167 +7,241 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.data import with_former_keys
-from cacheunit_build.reports.table import columns
+from cacheunit_build.domain.cache_rule import MILLION
+from cacheunit_build.reports.formatting import columns, with_former_keys
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.target import FormatName, Price, Target
     from cacheunit_build.endpoints.probe import ProbeResult
 
-_MILLION = 1_000_000
+_VERBATIM = {
+    None: "unknown",
+    "same": "served as much as a request with another continuation",
+    "more": "served more than a request with another continuation",
+    "less": "served less than a request with another continuation",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeContext:
-    """What was measured, where and when: `known` is the target that has this model already."""
+    """Where and when a rule was measured.
+
+    Attributes:
+        host: host of the endpoint.
+        model: name of the model.
+        request_format: format of the requests.
+        date: day of the measurement, as YYYY-MM-DD.
+        known_target: the target that lists this model; None where there is none.
+    """
 
     host: str
     model: str
-    form: FormatName
-    day: str
-    known: Target | None
+    request_format: FormatName
+    date: str
+    known_target: Target | None
 
 
-def probed_data(probed: ProbeResult, place: ProbeContext) -> dict[str, Any]:
-    """The report of `probe`."""
-    data = asdict(probed)
-    del data["ahead"]
-    data = with_former_keys(data, {"primes": "warm_up_requests"})
-    return {**data, "target": target_toml(probed, place)}
+def probe_json(result: ProbeResult, context: ProbeContext) -> dict[str, Any]:
+    """Returns the JSON report of `probe`; `primes` is the former name of `warm_up_requests`."""
+    report = asdict(result)
+    del report["leading_tokens"]
+    report = with_former_keys(report, {"primes": "warm_up_requests"})
+    return {**report, "target": target_toml(result, context)}
 
 
-def probed_text(probed: ProbeResult, place: ProbeContext) -> str:
-    """What is known, what is not, and the target."""
-    facts = [
-        ("kind", probed.kind),
-        ("unit", _tokens(probed.unit) if probed.kind in ("blocks", "unknown") else "none: served to the token"),
-        ("minimum", "none" if probed.minimum == 0 else _tokens(probed.minimum)),
-        ("offset", "none" if probed.offset == 0 else _tokens(probed.offset)),
-        ("marker", "unknown" if probed.kind == "unknown" else probed.marker or "none is needed"),
-        ("served", "unknown" if probed.warm_up_requests is None else f"from request {probed.warm_up_requests + 1} on"),
-        ("readable", _delay(probed.delay)),
-        ("last token", _last(probed)),
-        ("verbatim", _VERBATIM[probed.verbatim]),
-        ("sent", f"{probed.requests:,} requests, {probed.tokens_sent:,} tokens"),
+def probe_text(result: ProbeResult, context: ProbeContext) -> str:
+    """Returns what is known about the rule, what is not, and the target as TOML."""
+    requests = result.warm_up_requests
+    rows = [
+        ("kind", result.kind),
+        ("unit", _tokens(result.unit) if result.kind in ("blocks", "unknown") else "none: any length is served"),
+        ("minimum", _tokens_or_none(result.minimum)),
+        ("offset", _tokens_or_none(result.offset)),
+        ("marker", "unknown" if result.kind == "unknown" else result.marker or "not needed"),
+        ("warm-up", "unknown" if requests is None else _count(requests, "request")),
+        ("delay", _delay(result.delay)),
+        ("last token", _last_token(result)),
+        ("repeat", _VERBATIM[result.verbatim]),
+        ("sent", f"{result.requests:,} requests, {result.tokens_sent:,} tokens"),
     ]
-    parts = [columns(facts), *(f"note: {note}" for note in probed.notes)]
-    if probed.reason:
-        parts.append(f"{'unknown' if probed.kind == 'unknown' else 'not measured'}: {probed.reason}")
-    target = target_toml(probed, place)
-    return "\n\n".join([*parts, target.rstrip("\n")] if target else parts)
+    paragraphs = [columns(rows), *(f"note: {note}" for note in result.notes)]
+    if result.reason:
+        paragraphs.append(f"{'unknown' if result.kind == 'unknown' else 'not measured'}: {result.reason}")
+    target = target_toml(result, context)
+    if target:
+        paragraphs.append(target.rstrip("\n"))
+    return "\n\n".join(paragraphs)
 
 
-_VERBATIM = {
-    None: "unknown",
-    "same": "a verbatim repeat is served as one that goes on differently",
-    "more": "a verbatim repeat is served more than one that goes on differently",
-    "less": "a verbatim repeat is served less than one that goes on differently",
-}
-
-
-def _last(probed: ProbeResult) -> str:
-    """What becomes of the last token of a request that is sent again."""
-    if probed.last_token is None:
-        return "unknown" if probed.kind != "breakpoints" else "never part of what is served"
-    lost = ": a request that is nothing but whole units loses its last one" if probed.kind == "blocks" else ""
-    told = {
-        "served": "served: a request that is nothing but whole units is served whole",
-        "recomputed": f"computed anew{lost}",
+def _last_token(result: ProbeResult) -> str:
+    """Returns what happens to the last token of a request that is repeated exactly."""
+    if result.kind == "breakpoints":
+        return "never served: it follows the marked prefix"
+    texts = {
+        None: "unknown",
+        "served": "served: a request of whole units is served to its end",
+        "recomputed": "recomputed"
+        + (": a request of whole units loses its last one" if result.kind == "blocks" else ""),
     }
-    return told[probed.last_token]
+    return texts[result.last_token]
 
 
 def _tokens(count: int | None) -> str:
+    """Returns a number of tokens as text."""
     return "unknown" if count is None else f"{count:,} tokens"
 
 
+def _tokens_or_none(count: int | None) -> str:
+    """Returns a number of tokens as text, `none` for 0."""
+    return "none" if count == 0 else _tokens(count)
+
+
+def _count(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the plural if needed."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def _delay(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"after {seconds:g} s at the latest" if seconds else "at once"
+    """Returns the time after which a write is readable."""
+    if seconds is None:
+        return "unknown"
+    return f"at most {seconds:g} s" if seconds else "none"
 
 
-def target_toml(probed: ProbeResult, place: ProbeContext) -> str:
-    """A table of `cacheunit.toml` with the measured rule as evidence; empty where the rule is unknown."""
-    if probed.kind == "unknown":
+def target_toml(result: ProbeResult, context: ProbeContext) -> str:
+    """Returns a target table for `cacheunit.toml`, with the measurement as evidence; empty if the rule is unknown.
+
+    It extends the known target of the model where that fits. What cannot be measured is left as a comment.
+    """
+    if result.kind == "unknown":
         return ""
-    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', place.model).strip('-._') or 'model'}-measured"
-    table = f"target.{_text(name) if '.' in name else name}"
-    known = place.known
-    extends = known is not None and known.name != name and _fits(known, probed, place)
-    lines = ["# For cacheunit.toml; in pyproject.toml, each table begins with tool.cacheunit.", f"[{table}]"]
-    if known is not None and extends:
-        lines += [f"extends = {_text(known.name)}"]
-    lines += [
-        f"description = {_text(f'{place.model} at {place.host}')}",
-        f"models = [{_text(place.model)}]",
-        f"request = {_text(place.form)}",
-        "",
+    name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', context.model).strip('-._') or 'model'}-measured"
+    table = f"target.{_quote(name) if '.' in name else name}"
+    base = _extendable_target(name, result, context)
+    lines = [
+        "# For cacheunit.toml; in pyproject.toml, each table begins with tool.cacheunit.",
+        *_target_lines(table, base, context),
+        *_cache_lines(table, base, result),
+        *_evidence_lines(table, result, context),
     ]
-    if not extends or known is None or known.tokenizer is None:
-        lines += ["# To be added: its vocabulary and its frame (docs/targets.md), such as", f"# [{table}.tokenizer]"]
-        lines += ['# path = "models/ours/tokenizer.json"', ""]
-    lines += [f"[{table}.cache]", f"kind = {_text(probed.kind)}"]
-    numbers = {"unit": probed.unit, "minimum": probed.minimum, "warm_up_requests": probed.warm_up_requests}
-    lines += [f"{key} = {number}" for key, number in numbers.items() if number is not None]
-    if probed.marker is not None:
-        lines += [f"marker = {_text(probed.marker)}"]
-    if not extends:
-        lines += [
-            "# To be added: read and write, the prices of a cached and of a written token in units of an uncached one"
-        ]
-    if probed.offset:
-        lines += [
-            f"# frame.before must hold the {probed.offset} tokens, or a whole unit more, that the server puts in front"
-        ]
-    for claim in _claims(probed):
-        lines += ["", f"[[{table}.cache.evidence]]", f"claim = {_text(claim)}", 'grade = "measured"']
-        lines += [
-            f"checked = {place.day}",
-            f"source = {_text(f'cacheunit probe of {place.host}, model {place.model}')}",
-        ]
     return "\n".join(lines) + "\n"
 
 
-def _fits(known: Target, probed: ProbeResult, place: ProbeContext) -> bool:
-    """Whether a measured rule can stand on a known target: nothing of that one's would have to be taken away."""
-    return known.request == place.form and known.cache.marker in (None, probed.marker)
+def _extendable_target(name: str, result: ProbeResult, context: ProbeContext) -> Target | None:
+    """Returns the known target, if the measured target of this name can extend it.
+
+    It cannot extend itself, nor a target of another request format, nor one whose marker it would have to remove.
+    """
+    known = context.known_target
+    if known is None or known.name == name or known.request != context.request_format:
+        return None
+    return known if known.cache.marker in (None, result.marker) else None
 
 
-def _claims(probed: ProbeResult) -> list[str]:
-    """What was measured, a sentence each."""
-    count = len(probed.observations)
-    claims = {
-        "blocks": f"reported hits are whole units of {probed.unit} tokens, at each of {count} lengths that were tried",
-        "tokens": f"any common prefix is served to the token, at each of {count} lengths that were tried",
-        "breakpoints": f"a prefix is served whole or not at all, to the token, at each of {count} lengths",
-    }
-    said = [claims[probed.kind]]
-    if probed.offset:
-        said.append(f"the units begin {probed.offset} tokens, or whole units more, in front of what is counted")
-    if probed.minimum:
-        said.append(f"{probed.minimum:,} tokens are served, one less is not")
-    elif probed.minimum == 0 and probed.ahead is not None:
-        lowest = min((item.shared or 0 for item in probed.observations if item.hit), default=0)
-        said.append(f"no minimum was seen: a prefix of {lowest:,} tokens is served")
-    if probed.marker is not None:
-        said.append(f"without {probed.marker} nothing is served")
-    if probed.warm_up_requests is not None:
-        wait = f"after {probed.delay:g} s at the latest" if probed.delay else "at once"
-        said.append(
-            f"request {probed.warm_up_requests + 1} that goes on differently is the first one served; a write is readable {wait}"
+def _target_lines(table: str, base: Target | None, context: ProbeContext) -> list[str]:
+    """Returns the target table itself, with a comment for the tokenizer if no base has one."""
+    lines = [f"[{table}]"]
+    if base is not None:
+        lines.append(f"extends = {_quote(base.name)}")
+    lines += [
+        f"description = {_quote(f'{context.model} at {context.host}')}",
+        f"models = [{_quote(context.model)}]",
+        f"request = {_quote(context.request_format)}",
+        "",
+    ]
+    if base is None or base.tokenizer is None:
+        lines += [
+            "# To be added: the tokenizer and the frame (docs/targets.md), such as",
+            f"# [{table}.tokenizer]",
+            '# path = "models/ours/tokenizer.json"',
+            "",
+        ]
+    return lines
+
+
+def _cache_lines(table: str, base: Target | None, result: ProbeResult) -> list[str]:
+    """Returns the table of the cache rule."""
+    numbers = {"unit": result.unit, "minimum": result.minimum, "warm_up_requests": result.warm_up_requests}
+    lines = [f"[{table}.cache]", f"kind = {_quote(result.kind)}"]
+    lines += [f"{key} = {number}" for key, number in numbers.items() if number is not None]
+    if result.marker is not None:
+        lines.append(f"marker = {_quote(result.marker)}")
+    if base is None:
+        lines.append(
+            "# To be added: read and write, the prices of a cached and of a written token relative to an uncached one"
         )
-    if probed.last_token is not None:
-        said.append(f"the last token is {_last(probed)}")
-    return said
+    if result.offset:
+        lines.append(
+            f"# To be added to frame.before: the {result.offset} tokens, or whole units more, that the server adds"
+        )
+    return lines
 
 
-def _text(value: str) -> str:
-    """A TOML string: JSON's escapes are TOML's, but for DEL."""
+def _evidence_lines(table: str, result: ProbeResult, context: ProbeContext) -> list[str]:
+    """Returns a table of evidence for each claim."""
+    source = f"cacheunit probe of {context.host}, model {context.model}"
+    lines = []
+    for claim in _claims(result):
+        lines += [
+            "",
+            f"[[{table}.cache.evidence]]",
+            f"claim = {_quote(claim)}",
+            'grade = "measured"',
+            f"checked = {context.date}",
+            f"source = {_quote(source)}",
+        ]
+    return lines
+
+
+def _claims(result: ProbeResult) -> list[str]:
+    """Returns what was measured, one sentence for each fact."""
+    claims = [_kind_claim(result)]
+    if result.offset:
+        claims.append(f"units begin {result.offset} tokens, or whole units more, in front of the counted tokens")
+    if result.minimum:
+        claims.append(f"a prefix of {result.minimum:,} tokens is served, one of a token less is not")
+    elif result.minimum == 0:
+        shortest = min((item.shared or 0 for item in result.observations if item.hit), default=0)
+        claims.append(f"no minimum was seen: a prefix of {shortest:,} tokens is served")
+    if result.marker is not None:
+        claims.append(f"nothing is served without {result.marker}")
+    if result.warm_up_requests is not None:
+        readable = f"after at most {result.delay:g} s" if result.delay else "immediately"
+        claims.append(
+            f"served from request {result.warm_up_requests + 1} on, each with another continuation; "
+            f"a write is readable {readable}"
+        )
+    if result.last_token is not None:
+        claims.append(f"the last token is {_last_token(result)}")
+    return claims
+
+
+def _kind_claim(result: ProbeResult) -> str:
+    """Returns the sentence about the kind of rule."""
+    lengths = f"at each of {len(result.observations)} lengths"
+    if result.kind == "blocks":
+        return f"reported hits are whole units of {result.unit} tokens, {lengths}"
+    if result.kind == "tokens":
+        return f"a common prefix is served to the token, {lengths}"
+    return f"a prefix is served as a whole, to the token, or not at all, {lengths}"
+
+
+def _quote(value: str) -> str:
+    """Returns a text as a TOML string. JSON's escapes are also TOML's, except that TOML forbids a bare DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Most:
-    """What a probe sends at most; `write` is the price of a written token in units of an uncached one."""
+class ProbeBudget:
+    """The most that a probe sends, and its price.
+
+    Attributes:
+        requests: the most requests.
+        tokens: the most input tokens, in all.
+        output: the most output tokens that each request asks for.
+        write: price of a token that is written to the cache, relative to an uncached one.
+        price: price of uncached tokens; None where it is unknown.
+    """
 
     requests: int
     tokens: int
@@ -175,33 +249,44 @@ class Most:
     write: float
     price: Price | None
 
+    @property
+    def input_cost(self) -> float:
+        """The highest cost of the input, in prices of an uncached token."""
+        return self.tokens * self.write
 
-def dry_text(most: Most, example: str) -> str:
-    """What would be sent at most."""
-    prices = most.tokens * most.write
-    cost = f"at most {prices:,.0f} prices of an uncached input token"
-    if most.write != 1:
-        cost += f", if each is written to the cache at {most.write:g}"
-    if most.price is not None:
-        cost += f": {prices * most.price.input / _MILLION:,.4f} {most.price.currency}"
-    facts = [
-        ("requests", f"at most {most.requests:,}"),
-        ("tokens", f"at most {most.tokens:,} of input, in all"),
-        ("output", f"{most.output} asked for each request"),
-        ("cost", f"{cost}; and the output"),
-        ("content", example),
+
+def dry_run_text(budget: ProbeBudget, content: str) -> str:
+    """Returns what a probe would send at most, and what that would cost.
+
+    Args:
+        budget: the limits and prices.
+        content: describes the requests.
+    """
+    cost = f"at most the price of {budget.input_cost:,.0f} uncached input tokens"
+    if budget.write != 1:
+        cost += f", if each token is written to the cache at {budget.write:g} times the price"
+    if budget.price is not None:
+        cost += f": {budget.input_cost * budget.price.input / MILLION:,.4f} {budget.price.currency}"
+    rows = [
+        ("requests", f"at most {budget.requests:,}"),
+        ("input", f"at most {budget.tokens:,} tokens in all"),
+        ("output", f"limited to {_count(budget.output, 'token')} per request, if the server keeps to it"),
+        ("cost", f"{cost}; plus the output"),
+        ("content", content),
     ]
-    return f"{columns(facts)}\n\nnothing was sent"
+    return f"{columns(rows)}\n\nnothing was sent"
 
 
-def dry_data(most: Most) -> dict[str, Any]:
-    """The same as data; `money` is None where no price is known."""
-    prices = most.tokens * most.write
-    money = None if most.price is None else prices * most.price.input / _MILLION
-    currency = None if most.price is None else most.price.currency
+def dry_run_json(budget: ProbeBudget) -> dict[str, Any]:
+    """Returns the JSON report of `probe --dry-run`; `money` is null where no price is known."""
+    price = budget.price
     return {
-        "requests": most.requests,
-        "tokens": most.tokens,
-        "output": most.output,
-        "cost": {"input_token_prices": prices, "money": money, "currency": currency},
+        "requests": budget.requests,
+        "tokens": budget.tokens,
+        "output": budget.output,
+        "cost": {
+            "input_token_prices": budget.input_cost,
+            "money": None if price is None else budget.input_cost * price.input / MILLION,
+            "currency": None if price is None else price.currency,
+        },
     }

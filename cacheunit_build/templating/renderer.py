@@ -82,7 +82,7 @@ class Renderer:
         )
         self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), values)
         lookups, asked = tuple(self._lookups.values()), frozenset(self._environment.asked)
-        return Rendered(system=system, turns=turns, lookups=lookups, asked=asked)
+        return Rendered(system=system, turns=turns, lookups=lookups, used_variables=asked)
 
     def origins(self, variant: Variant) -> SourceMaps:
         """Where each character of what `render` gives came from.

@@ -1,10 +1,10 @@
-"""llama.cpp's real server with a tiny model: writes the model, serves it on a free port, ends with its standard input.
+"""Runs llama.cpp's real server with a tiny model: writes the model, serves it on a free port until standard input ends.
 
 Usage: python llama_server.py TOKENIZER.json FOLDER [--chat-template FILE]
 
-The model is a Llama of two layers with random weights. What it answers means nothing; its vocabulary is the one given,
-so that what the server counts and keeps in its cache is real. Prints its address when it is ready. A program of
-its own, so that native threads end with it; it ends when whoever started it closes the pipe or dies.
+The model is a Llama of two layers with random weights. Its answers are noise, but its vocabulary is real, and so are
+the server's token counts and cache hits. Prints the server's address when it is ready. It is a program of its own, so
+that native threads end with it, and it exits when its parent closes the pipe or dies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEED = 1
 
 
 def write_model(path: Path, tokenizer: dict[str, Any], chat_template: str | None) -> None:
-    """Writes the model; the same arguments give the same bytes."""
+    """Writes the model as a GGUF file; equal arguments give equal bytes."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(HIDDEN)
@@ -49,38 +49,38 @@ def write_model(path: Path, tokenizer: dict[str, Any], chat_template: str | None
 
 
 def add_vocabulary(writer: gguf.GGUFWriter, tokenizer: dict[str, Any]) -> int:
-    """Takes over a byte-level vocabulary of Hugging Face's form; gives how many tokens it has."""
-    words: dict[int, str] = {index: word for word, index in tokenizer["model"]["vocab"].items()}
-    kinds = dict.fromkeys(words, gguf.TokenType.NORMAL)
+    """Adds a byte-level vocabulary in Hugging Face's format to the file; returns its number of tokens."""
+    texts: dict[int, str] = {index: text for text, index in tokenizer["model"]["vocab"].items()}
+    kinds = dict.fromkeys(texts, gguf.TokenType.NORMAL)
     for token in tokenizer["added_tokens"]:
-        words[token["id"]] = token["content"]
+        texts[token["id"]] = token["content"]
         kinds[token["id"]] = gguf.TokenType.CONTROL if token["special"] else gguf.TokenType.USER_DEFINED
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("deepseek-v3")
-    writer.add_token_list([words[index] for index in range(len(words))])
-    writer.add_token_types([kinds[index] for index in range(len(words))])
+    writer.add_token_list([texts[index] for index in range(len(texts))])
+    writer.add_token_types([kinds[index] for index in range(len(texts))])
     writer.add_token_merges(tokenizer["model"]["merges"])
-    writer.add_vocab_size(len(words))
+    writer.add_vocab_size(len(texts))
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(1)
-    writer.add_add_bos_token(value=False)  # the frame has it
-    return len(words)
+    writer.add_add_bos_token(value=False)  # it is part of the frame
+    return len(texts)
 
 
 def shapes(size: int) -> dict[str, tuple[int, ...]]:
-    """The tensors of the model; the output matrix is the embedding."""
-    found: dict[str, tuple[int, ...]] = {"token_embd.weight": (size, HIDDEN), "output_norm.weight": (HIDDEN,)}
+    """Returns the name and shape of each tensor; the output matrix is the embedding."""
+    tensors: dict[str, tuple[int, ...]] = {"token_embd.weight": (size, HIDDEN), "output_norm.weight": (HIDDEN,)}
     for layer in range(LAYERS):
         block = f"blk.{layer}."
-        found |= {f"{block}attn_norm.weight": (HIDDEN,), f"{block}ffn_norm.weight": (HIDDEN,)}
-        found |= {f"{block}attn_{name}.weight": (HIDDEN, HIDDEN) for name in ("q", "k", "v", "output")}
-        found |= {f"{block}ffn_{name}.weight": (INNER, HIDDEN) for name in ("gate", "up")}
-        found[f"{block}ffn_down.weight"] = (HIDDEN, INNER)
-    return found
+        tensors |= {f"{block}attn_norm.weight": (HIDDEN,), f"{block}ffn_norm.weight": (HIDDEN,)}
+        tensors |= {f"{block}attn_{name}.weight": (HIDDEN, HIDDEN) for name in ("q", "k", "v", "output")}
+        tensors |= {f"{block}ffn_{name}.weight": (INNER, HIDDEN) for name in ("gate", "up")}
+        tensors[f"{block}ffn_down.weight"] = (HIDDEN, INNER)
+    return tensors
 
 
 def weights(name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Seeded noise; a norm's weights are ones, and of single precision, as the format wants it."""
+    """Returns seeded noise for a matrix; ones for a norm, in single precision as the format requires."""
     if len(shape) == 1:
         return np.ones(shape, dtype=np.float32)
     noise = np.random.default_rng([SEED, *name.encode()]).standard_normal(shape, dtype=np.float32)
@@ -88,11 +88,11 @@ def weights(name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def serve(model: Path) -> xllamacpp.Server:
-    """Starts the server: one slot, and no second cache in memory, so that a request meets what the last one left."""
+    """Starts the server with one slot and no second cache in memory, so that only the last request can be hit."""
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(model)
     parameters.hostnames = ["127.0.0.1"]
-    parameters.port = 0  # a free one
+    parameters.port = 0  # any free port
     parameters.n_ctx = CONTEXT
     parameters.n_parallel = 1
     parameters.cache_ram_mib = 0
@@ -106,7 +106,7 @@ def serve(model: Path) -> xllamacpp.Server:
 
 
 def main() -> None:
-    """Writes, serves, waits."""
+    """Writes the model, serves it, and waits for the end of standard input."""
     parser = argparse.ArgumentParser(description="Serves a tiny random model with a real vocabulary.")
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("folder", type=Path)
@@ -117,9 +117,9 @@ def main() -> None:
     tokenizer = json.loads(arguments.tokenizer.read_bytes())
     write_model(model, tokenizer, None if template is None else template.read_text("utf-8"))
     server = serve(model)
-    print(server.listening_address, flush=True)  # noqa: T201 - what a program says
+    print(server.listening_address, flush=True)  # noqa: T201 - its output
     sys.stdin.buffer.read()
-    os._exit(0)  # native threads are not waited for
+    os._exit(0)  # without waiting for native threads
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Predictions held against llama.cpp's real server: it counts as we do, and reuses the tokens that we said it would."""
+"""Compares token counts and predicted hits with those of llama.cpp's real server."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ if TYPE_CHECKING:
 
     from conftest import Project
 
-# One group: one worker starts one server, whose single slot is then asked by one test at a time.
+# One group: a single worker starts a single server, and its only slot serves one test at a time.
 pytestmark = [
     pytest.mark.xdist_group("llama.cpp"),
-    pytest.mark.skipif(find_spec("xllamacpp") is None or find_spec("gguf") is None, reason="no llama.cpp here"),
+    pytest.mark.skipif(
+        find_spec("xllamacpp") is None or find_spec("gguf") is None, reason="llama.cpp is not installed"
+    ),
 ]
 
 REPOSITORY = Path(__file__).parent.parent.parent
 SECONDS = 60.0
-"""More than a start takes, on a slow machine too."""
+"""The most time for a start, on a slow machine too."""
 TARGET = "deepseek-v4"
-OWN = sorted(
+PREFIXES = sorted(
     name
     for name, targets in json.loads((REPOSITORY / "cacheunit.lock").read_bytes())["prefixes"].items()
     if TARGET in targets
 )
-ASKED = ("Where is the lock written?", "\n\nNext question", " . and", "価格は?", "def f():\n    pass\n" * 30)
-"""Words of a user, of which no two begin with the same token."""
+USER_MESSAGES = ("Where is the lock written?", "\n\nNext question", " . and", "価格は?", "def f():\n    pass\n" * 30)
+"""User messages that begin with different tokens."""
 
 CHAT = (
     "<｜begin▁of▁sentence｜>"
@@ -85,30 +87,33 @@ EDITS = {
 
 
 class Engine:
-    """The server. What a request hits is what the one before it left in the slot."""
+    """A client of the server. Its single slot holds the last request, so only that one can be hit."""
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # whatever proxy is set
+        self._open = urllib.request.build_opener(
+            urllib.request.ProxyHandler({})
+        ).open  # without a proxy of the environment
 
     def post(self, path: str, **body: Any) -> Any:  # noqa: ANN401 - JSON
+        """Sends JSON to a route; returns the JSON of the response."""
         data = json.dumps(body).encode()
-        request = urllib.request.Request(self._address + path, data, {"Content-Type": "application/json"})  # noqa: S310 - it is ours
+        request = urllib.request.Request(self._address + path, data, {"Content-Type": "application/json"})  # noqa: S310 - a local server
         with self._open(request, timeout=SECONDS) as answer:
             return json.load(answer)
 
     def tokens(self, text: str) -> list[int]:
-        """The server's ids of a text."""
-        found: list[int] = self.post("/tokenize", content=text, add_special=False, parse_special=True)["tokens"]
-        return found
+        """Returns the token ids that the server gives to a text."""
+        token_ids: list[int] = self.post("/tokenize", content=text, add_special=False, parse_special=True)["tokens"]
+        return token_ids
 
     def complete(self, prompt: str | list[int]) -> tuple[int, int]:
-        """Sends a prompt as it is; its tokens, and how many of them were in the cache."""
+        """Sends a prompt as it is; returns its tokens, and how many of them were cached."""
         timings = self.post("/completion", prompt=prompt, n_predict=1)["timings"]
         return timings["cache_n"] + timings["prompt_n"], timings["cache_n"]
 
     def chat(self, request: dict[str, Any], *, soft: bool = False) -> int:
-        """Sends a chat request; how many of its tokens were in the cache."""
+        """Sends a chat request; returns how many of its tokens were cached."""
         answer = self.post("/v1/chat/completions", **request, max_tokens=1, chat_template_kwargs={"soft": soft})
         hit: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
         return hit
@@ -116,13 +121,13 @@ class Engine:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    """A server on a port of its own. It ends when its standard input does, and so with this process in any case."""
-    with tempfile.TemporaryDirectory() as name:  # of its own, since pytest would keep the model
+    """Runs a server on a free port. It exits with its standard input, and so with this process at the latest."""
+    with tempfile.TemporaryDirectory() as name:  # not tmp_path, since pytest would keep the model
         folder = Path(name)
         (folder / "chat.jinja").write_text(CHAT, encoding="utf-8")
         program = [sys.executable, str(Path(__file__).with_name("llama_server.py")), str(vocabulary_file()), name]
-        talk = folder / "stderr.txt"
-        with talk.open("wb") as errors:
+        log = folder / "stderr.txt"
+        with log.open("wb") as errors:
             process = subprocess.Popen(
                 [*program, "--chat-template", str(folder / "chat.jinja")],
                 stdin=subprocess.PIPE,
@@ -130,39 +135,42 @@ def engine() -> Iterator[Engine]:
                 stderr=errors,
                 text=True,
             )
-        with process:  # closes its standard input, and waits
-            hung = threading.Timer(SECONDS, process.kill)
-            hung.start()
+        with process:  # closes its standard input and waits at the end
+            timeout = threading.Timer(SECONDS, process.kill)
+            timeout.start()
             address = process.stdout.readline().strip() if process.stdout is not None else ""
-            hung.cancel()
-            assert address, talk.read_text("utf-8", "replace")
+            timeout.cancel()
+            assert address, log.read_text("utf-8", "replace")
             yield Engine(address)
-            hung = threading.Timer(SECONDS, process.kill)
-            hung.start()
-        hung.cancel()
+            timeout = threading.Timer(SECONDS, process.kill)
+            timeout.start()
+        timeout.cancel()
 
 
 def framed(text: str) -> str:
+    """Returns a text in the frame of the target."""
     frame = known_targets()[TARGET].frame
     return frame.before + text + frame.after
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_the_server_counts_the_same_ids(engine: Engine, name: str) -> None:
+@pytest.mark.parametrize("name", PREFIXES)
+def test_the_server_gives_a_prefix_the_same_token_ids(engine: Engine, name: str) -> None:
     text = framed(load(name, target=TARGET, root=REPOSITORY).text)
-    for asked in ("", *ASKED):
-        assert engine.tokens(text + asked) == default_vocabulary().encode(text + asked)
+    for user in ("", *USER_MESSAGES):
+        assert engine.tokens(text + user) == default_vocabulary().encode(text + user)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", PREFIXES)
 def test_every_request_after_the_first_hits_the_static_tokens_of_the_lock(engine: Engine, name: str) -> None:
     prefix = load(name, target=TARGET, root=REPOSITORY)
     engine.complete(framed(prefix.text) + "First of all")
-    assert [engine.complete(framed(prefix.text) + asked)[1] for asked in ASKED] == [prefix.tokens] * len(ASKED)
+    assert [engine.complete(framed(prefix.text) + user)[1] for user in USER_MESSAGES] == [prefix.tokens] * len(
+        USER_MESSAGES
+    )
 
 
-def test_a_verbatim_repeat_hits_all_but_the_last_token(engine: Engine) -> None:
-    prompt = framed("Be brief, and kind.\n" * 20) + ASKED[0]
+def test_an_exact_repeat_hits_all_but_the_last_token(engine: Engine) -> None:
+    prompt = framed("Be brief, and kind.\n" * 20) + USER_MESSAGES[0]
     tokens = len(default_vocabulary().encode(prompt))
     engine.complete(prompt)
     assert engine.complete(prompt) == (tokens, tokens - 1)
@@ -175,43 +183,49 @@ def built(project: Project) -> Project:
     return project
 
 
-def asked(project: Project, name: str, target: str, user: str) -> dict[str, Any]:
-    """A chat request made from a built prefix, as a user of the package makes it."""
+def chat_request(project: Project, name: str, target: str, user: str) -> dict[str, Any]:
+    """Returns a chat request with a built prefix, as a user of the package makes it."""
     return load(name, target=target, root=project.root).request(messages=[{"role": "user", "content": user}])
 
 
 @pytest.mark.parametrize("name", ["plain", "turns"])
-def test_a_chat_hits_what_was_counted_through_the_same_template(engine: Engine, built: Project, name: str) -> None:
-    engine.chat(asked(built, name, "hard", "First of all"))
-    hits = [engine.chat(asked(built, name, "hard", user)) for user in ASKED]
-    assert hits == [load(name, target="hard", root=built.root).tokens] * len(ASKED)
+def test_a_chat_request_hits_the_static_tokens_counted_with_the_same_template(
+    engine: Engine, built: Project, name: str
+) -> None:
+    engine.chat(chat_request(built, name, "hard", "First of all"))
+    hits = [engine.chat(chat_request(built, name, "hard", user)) for user in USER_MESSAGES]
+    assert hits == [load(name, target="hard", root=built.root).tokens] * len(USER_MESSAGES)
 
 
 @pytest.mark.parametrize("name", ["plain", "turns"])
-def test_where_a_template_ends_softly_only_what_survives_is_promised(engine: Engine, built: Project, name: str) -> None:
+def test_the_prediction_excludes_tokens_that_merge_with_some_user_messages(
+    engine: Engine, built: Project, name: str
+) -> None:
     tokens = load(name, target="soft", root=built.root).tokens
-    engine.chat(asked(built, name, "soft", "First of all"), soft=True)
-    hits = [engine.chat(asked(built, name, "soft", user), soft=True) for user in ASKED]
+    engine.chat(chat_request(built, name, "soft", "First of all"), soft=True)
+    hits = [engine.chat(chat_request(built, name, "soft", user), soft=True) for user in USER_MESSAGES]
     assert min(hits) == tokens
-    assert max(hits) > tokens  # words that do not merge leave a little more
+    assert max(hits) > tokens  # user messages that do not merge hit a little more
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_change_leaves_warm_what_diff_says(engine: Engine, built: Project, edit: str) -> None:
+def test_a_change_leaves_as_many_tokens_cached_as_diff_predicts(engine: Engine, built: Project, edit: str) -> None:
     before = built.root.with_name("before")
     shutil.copytree(built.root, before)
     built.edit(*EDITS[edit])
     built.built()
     changes = built.run("diff", "--against", before, "--format", "json").json["changes"]
-    warm = {item["prefix"]: item["still_cached"] for item in changes if item["target"] == "hard"}
-    assert "plain" in warm
-    for name, expected in warm.items():
-        request = load(name, target="hard", root=before).request(messages=[{"role": "user", "content": ASKED[0]}])
+    still_cached = {item["prefix"]: item["still_cached"] for item in changes if item["target"] == "hard"}
+    assert "plain" in still_cached
+    for name, expected in still_cached.items():
+        request = load(name, target="hard", root=before).request(
+            messages=[{"role": "user", "content": USER_MESSAGES[0]}]
+        )
         engine.chat(request)
-        assert engine.chat(asked(built, name, "hard", ASKED[1])) == expected
+        assert engine.chat(chat_request(built, name, "hard", USER_MESSAGES[1])) == expected
 
 
-def test_impact_says_what_a_slot_with_other_ids_still_serves(engine: Engine) -> None:
+def test_impact_predicts_what_a_slot_serves_after_any_change_of_token_ids(engine: Engine) -> None:
     old = default_vocabulary().encode(framed(RULES))
     rule = CacheRule(kind="tokens")
     for new in (old[:100] + old[101:], old[:1] + old[2:], old + old[1:], [*old[:-1], old[0]]):

@@ -1,4 +1,4 @@
-"""A live endpoint: few and bounded requests, patient where a server asks for it, and never a key in a message."""
+"""The HTTP client for live endpoints: limits the number of requests, retries where that helps, never prints the key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.target import FormatName
 
 KEY_VARIABLE = "CACHEUNIT_API_KEY"
-"""The environment variable that holds the key, where no other is named."""
+"""The environment variable that holds the API key, where no other is named."""
 
 _PATHS: dict[FormatName, str] = {
     "openai-chat": "chat/completions",
@@ -29,54 +29,54 @@ _PATHS: dict[FormatName, str] = {
     "anthropic-messages": "messages",
     "text": "completions",
 }
-_LIMITS: dict[FormatName, dict[str, int]] = {
+_OUTPUT_LIMITS: dict[FormatName, dict[str, int]] = {
     "openai-chat": {"max_tokens": 1},
     "openai-responses": {"max_output_tokens": 16},
     "anthropic-messages": {"max_tokens": 1},
     "text": {"max_tokens": 1},
 }
-_VERSION = "2023-06-01"  # of Anthropic's API, which its servers and their likes ask for
-_TRIES = 4
-_LONGEST_WAIT = 60.0
-_MOST_SHOWN = 300
-_BUSY = (429, 529)
-_NO_ENTRY = (401, 403)
-_NOT_SO = (400, 413, 422)
+"""The field of each request format that limits the output, with the lowest value that its providers accept."""
+_ANTHROPIC_VERSION = "2023-06-01"
+"""The API version that Anthropic's endpoint, and those that imitate it, require in a header."""
+_MAX_TRIES = 4
+_MAX_RETRY_WAIT = 60.0
+_MAX_ERROR_LENGTH = 300
+_BUSY_STATUSES = (429, 529)
+_KEY_REFUSED_STATUSES = (401, 403)
+_REQUEST_REFUSED_STATUSES = (400, 413, 422)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The most that may be sent: requests (retries count), and seconds to wait for one answer."""
+class EndpointLimits:
+    """Limits of a client.
 
-    requests: int
-    seconds: float
+    Attributes:
+        max_requests: the most requests to send, retries included.
+        timeout: seconds to wait for one response.
+    """
+
+    max_requests: int
+    timeout: float
 
 
 class HttpEndpoint:
-    """The API below one URL.
+    """Sends requests to the API below one URL; implements the `Endpoint` protocol.
 
     Args:
-        url: where it begins, such as `http://127.0.0.1:8000/v1`; without a path, `/v1` is meant.
-        bounds: the most that may be sent.
-        key: goes into the header of the request format, and nowhere else.
+        url: base URL of the API, such as `http://127.0.0.1:8000/v1`; `/v1` is added to a URL without a path.
+        limits: the limits of this client.
+        key: the API key, sent in the header that the request format defines; None for an endpoint without one.
 
     Raises:
-        CacheunitError: the URL is none, or httpx is not installed.
+        CacheunitError: the URL is not valid, or httpx is not installed.
     """
 
-    def __init__(self, url: str, bounds: Bounds, *, key: str | None = None) -> None:
-        scheme, _, rest = url.partition("://")
-        if scheme not in ("http", "https") or not _is_host(url):
-            raise fail(f'"{url}" is no URL of an API', hint="write it whole, such as http://127.0.0.1:8000/v1")
-        if "@" in rest.partition("/")[0] or "?" in rest:
-            hint = f"a key belongs into {KEY_VARIABLE}, or the variable that --key-env names"
-            raise fail("a URL with a password or a query is not taken: it would be printed", hint=hint)
-        base = url.rstrip("/")
-        self._base = base if "/" in rest.rstrip("/") else f"{base}/v1"
-        self._bounds = bounds
+    def __init__(self, url: str, limits: EndpointLimits, *, key: str | None = None) -> None:
+        self._base = _base_url(url)
+        self._limits = limits
         self._key = key
-        self._client = _client(bounds.seconds)
-        self.sent = 0
+        self._client = _client(limits.timeout)
+        self.requests_sent = 0
 
     def __enter__(self) -> Self:
         return self
@@ -84,150 +84,195 @@ class HttpEndpoint:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def ask(self, form: FormatName, body: Mapping[str, Any]) -> Usage:
-        """Sends one request that asks for as little output as may be; gives what it says of the cache.
-
-        Raises:
-            CacheunitError: no answer, or none that is of use; the bounds are reached.
-        """
-        limits = dict(_LIMITS[form])
-        try:
-            reply = self._post(_PATHS[form], {**limits, **body}, form)
-        except _UnknownLimitError:
-            limits = {"max_completion_tokens": limits.pop("max_tokens")}
-            reply = self._post(_PATHS[form], {**limits, **body}, form)
-        return read_usage(reply)
-
     @property
     def host(self) -> str:
-        """Where it is, by name."""
+        """The host of the URL, with its port."""
         return self._base.partition("://")[2].partition("/")[0]
 
     @staticmethod
-    def output(form: FormatName) -> int:
-        """The tokens of output that a request asks for."""
-        return next(iter(_LIMITS[form].values()))
+    def output_tokens(request_format: FormatName) -> int:
+        """Returns the most tokens of output that a request of this format asks for."""
+        return next(iter(_OUTPUT_LIMITS[request_format].values()))
+
+    def send(self, request_format: FormatName, body: Mapping[str, Any]) -> Usage:
+        """Sends a request that asks for as little output as possible; returns the usage that its response reports.
+
+        Raises:
+            LimitReachedError: the limit of requests is reached.
+            RequestRefusedError: the endpoint refuses this request.
+            CacheunitError: the endpoint does not answer, or not with JSON.
+        """
+        url = f"{self._base}/{_PATHS[request_format]}"
+        limit = dict(_OUTPUT_LIMITS[request_format])
+        try:
+            reply = self._request("POST", url, {**limit, **body}, request_format)
+        except _LimitNameError:
+            limit = {"max_completion_tokens": limit.pop("max_tokens")}
+            reply = self._request("POST", url, {**limit, **body}, request_format)
+        return read_usage(reply)
 
     def models(self) -> list[str]:
-        """The models that it serves, in its order; none where it does not tell."""
+        """Returns the names of the models that it serves, in its order; empty where it does not list them."""
         try:
-            reply = self._send("GET", f"{self._base}/models", None, "openai-chat")
+            reply = self._request("GET", f"{self._base}/models", None, "openai-chat")
         except CacheunitError:
             return []
         listed = reply.get("data") if isinstance(reply, dict) else None
         return [str(item["id"]) for item in listed if "id" in item] if isinstance(listed, list) else []
 
     def tokenize(self, model: str, text: str) -> Sequence[int] | None:
-        """The ids that the server gives to a text, control tokens read as such; None where it does not offer that."""
-        plain = {"add_special": False, "parse_special": True, "add_special_tokens": False}
-        return self._tokens({"model": model, "prompt": text, **plain}) or self._tokens({"content": text, **plain})
+        """Returns the token ids of a text, control tokens read as such; None where there is no route for that."""
+        flags = {"add_special": False, "parse_special": True, "add_special_tokens": False}
+        vllm_body, llama_cpp_body = {"model": model, "prompt": text, **flags}, {"content": text, **flags}
+        return self._token_ids(vllm_body) or self._token_ids(llama_cpp_body)
 
     def tokenize_chat(self, body: Mapping[str, Any]) -> Sequence[int] | None:
-        """The ids that the server reads for a chat request, by its own template; None where it does not offer that."""
-        tokens = self._tokens({**body, "add_generation_prompt": True})  # vLLM
-        if tokens is not None:
-            return tokens
-        reply = self._offered("apply-template", body)  # llama.cpp
+        """Returns the token ids of a chat request in the server's own template; None where no route offers that."""
+        token_ids = self._token_ids({**body, "add_generation_prompt": True})  # vLLM
+        if token_ids is not None:
+            return token_ids
+        reply = self._request_optional("apply-template", body)  # llama.cpp
         text = reply.get("prompt") if isinstance(reply, dict) else None
         return self.tokenize(str(body.get("model")), text) if isinstance(text, str) else None
 
-    def _tokens(self, body: Mapping[str, Any]) -> Sequence[int] | None:
-        reply = self._offered("tokenize", body)
-        tokens = reply.get("tokens") if isinstance(reply, dict) else None
-        whole = isinstance(tokens, list) and tokens and all(isinstance(item, int) for item in tokens)
-        return tokens if whole else None
+    def metrics(self) -> str | None:
+        """Returns the text of `/metrics`; None where there is none, or no request is left."""
+        import httpx
 
-    def _offered(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-        """The answer of a route that need not be there; None where it is not."""
+        if self.requests_sent >= self._limits.max_requests:
+            return None
+        self.requests_sent += 1
         try:
-            return self._send("POST", f"{self._base.removesuffix('/v1')}/{path}", body, "openai-chat", tries=1)
+            response = self._client.get(f"{self._root}/metrics")
+        except (httpx.HTTPError, httpx.InvalidURL):
+            return None
+        return response.text if response.is_success else None
+
+    def wait(self, seconds: float) -> None:
+        """Waits before the next request."""
+        _sleep(seconds)
+
+    @property
+    def _root(self) -> str:
+        """The URL of the server, where vLLM and llama.cpp have the routes that are not part of OpenAI's API."""
+        return self._base.removesuffix("/v1")
+
+    def _token_ids(self, body: Mapping[str, Any]) -> Sequence[int] | None:
+        """Returns the ids that the route `/tokenize` answers with; None where there are none."""
+        reply = self._request_optional("tokenize", body)
+        token_ids = reply.get("tokens") if isinstance(reply, dict) else None
+        is_list_of_ids = isinstance(token_ids, list) and token_ids and all(isinstance(item, int) for item in token_ids)
+        return token_ids if is_list_of_ids else None
+
+    def _request_optional(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Returns the response of a route that not every server has; None where it fails. Never retries."""
+        try:
+            return self._request("POST", f"{self._root}/{path}", body, "openai-chat", tries=1)
         except CacheunitError:
             return None
 
-    def metrics(self) -> str | None:
-        """The text of `/metrics`, None where there is none."""
-        if self.sent >= self._bounds.requests:
-            return None
-        self.sent += 1
-        try:
-            answer = self._client.get(f"{self._base.removesuffix('/v1')}/metrics")
-        except Exception:  # noqa: BLE001 - it need not be there
-            return None
-        return answer.text if answer.is_success else None
-
-    def wait(self, seconds: float) -> None:
-        """Waits."""
-        _pause(seconds)
-
-    def _post(self, path: str, body: Mapping[str, Any], form: FormatName) -> Any:  # noqa: ANN401 - JSON
-        return self._send("POST", f"{self._base}/{path}", body, form)
-
-    def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None, form: FormatName, *, tries: int = _TRIES
+    def _request(
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None,
+        request_format: FormatName,
+        *,
+        tries: int = _MAX_TRIES,
     ) -> Any:  # noqa: ANN401 - JSON
-        """One request, tried again where the server is busy or broke off."""
+        """Sends one request and returns its JSON; retries where the server is busy, slow or breaks off."""
         fault: CacheunitError | None = None
         for attempt in range(tries):
-            if self.sent >= self._bounds.requests:
-                message = f"more than {self._bounds.requests} requests are needed"
-                raise LimitReachedError(Fault(message=message, hint="--max-requests allows more"))
-            self.sent += 1
+            if self.requests_sent >= self._limits.max_requests:
+                message = f"more than {self._limits.max_requests} requests are needed"
+                raise LimitReachedError(Fault(message=message, hint="raise --max-requests"))
+            self.requests_sent += 1
             try:
-                return self._answer(method, url, body, form)
-            except _BusyError as busy:
-                fault = busy.fault
+                return self._request_once(method, url, body, request_format)
+            except _RetryableError as error:
+                fault = error.fault
                 if attempt + 1 < tries:
-                    _pause(min(busy.seconds or 2.0**attempt, _LONGEST_WAIT))
+                    _sleep(min(error.retry_after or 2.0**attempt, _MAX_RETRY_WAIT))
         raise fault or fail(f"{url} does not answer")
 
-    def _answer(self, method: str, url: str, body: Mapping[str, Any] | None, form: FormatName) -> Any:  # noqa: ANN401
+    def _request_once(self, method: str, url: str, body: Mapping[str, Any] | None, request_format: FormatName) -> Any:  # noqa: ANN401 - JSON
+        """Sends one request and returns its JSON.
+
+        Raises:
+            _RetryableError: the server is busy, slow or broke off.
+            _LimitNameError: the model has another field for the limit of output.
+            CacheunitError: the endpoint cannot be reached, answers with an error, or not with JSON.
+        """
         import httpx
 
         try:
-            answer = self._client.request(method, url, json=body, headers=self._headers(form))
+            response = self._client.request(method, url, json=body, headers=self._headers(request_format))
         except httpx.TimeoutException:
-            raise _BusyError(fail(f"{url} does not answer within {self._bounds.seconds:g} s")) from None
-        except httpx.ConnectError as error:
-            raise fail(f"cannot reach {url}: {self._masked(str(error))}", hint="is the server running?") from None
+            raise _RetryableError(fail(f"{url} does not answer within {self._limits.timeout:g} s")) from None
+        except (httpx.ConnectError, httpx.InvalidURL) as error:
+            raise fail(f"cannot reach {url}: {self._without_key(str(error))}", hint="is the server running?") from None
         except httpx.HTTPError as error:
-            raise _BusyError(fail(f"{url} broke off: {self._masked(str(error))}")) from None
-        self._refuse(answer, url)
+            message = f"{url} closed the connection: {self._without_key(str(error))}"
+            raise _RetryableError(fail(message)) from None
+        self._raise_for_status(response, url)
         try:
-            return answer.json()
+            return response.json()
         except ValueError:
-            if answer.text.lstrip().startswith("<"):
-                hint = "the URL is where the API begins, such as http://127.0.0.1:8000/v1"
-                raise fail(f"{url} answers HTML, not JSON", hint=hint) from None
-            raise _BusyError(fail(f"{url} broke off in the middle of its answer")) from None
+            if response.text.lstrip().startswith("<"):
+                hint = "give the base URL of the API, such as http://127.0.0.1:8000/v1"
+                raise fail(f"{url} answers with HTML, not JSON", hint=hint) from None
+            raise _RetryableError(fail(f"{url} answers with incomplete JSON")) from None
 
-    def _refuse(self, answer: httpx.Response, url: str) -> None:
-        """Raises for an answer that is none."""
-        if answer.is_success:
+    def _raise_for_status(self, response: httpx.Response, url: str) -> None:
+        """Raises the error that fits a response without success; see `_request_once`."""
+        if response.is_success:
             return
-        said = self._masked(_said(answer))
-        status = answer.status_code
-        if status in _BUSY or answer.is_server_error:
-            raise _BusyError(fail(f"{url} answers {status}: {said}"), _retry_after(answer))
-        if "max_completion_tokens" in said:
-            raise _UnknownLimitError
-        if status in _NO_ENTRY:
-            hint = f"the key is read from {KEY_VARIABLE}, or from the variable that --key-env names"
-            raise fail(f"{url} answers {status}: {said}", hint=hint)
-        other = "--model names another model" if "model" in said else None
-        kind = RequestRefusedError if status in _NOT_SO else CacheunitError
-        raise kind(Fault(message=f"{url} answers {status}: {said}", hint=other))
+        reason = self._without_key(_error_text(response))
+        status = response.status_code
+        message = f"{url} answers {status}: {reason}"
+        if status in _BUSY_STATUSES or response.is_server_error:
+            raise _RetryableError(fail(message), _retry_after(response))
+        if "max_completion_tokens" in reason:
+            raise _LimitNameError
+        if status in _KEY_REFUSED_STATUSES:
+            hint = f"set the API key in {KEY_VARIABLE}, or name another variable with --key-env"
+            raise fail(message, hint=hint)
+        hint_of_model = "choose another model with --model" if "model" in reason else None
+        error = RequestRefusedError if status in _REQUEST_REFUSED_STATUSES else CacheunitError
+        raise error(Fault(message=message, hint=hint_of_model))
 
-    def _headers(self, form: FormatName) -> dict[str, str]:
-        if form == "anthropic-messages":
-            return {"anthropic-version": _VERSION, **({"x-api-key": self._key} if self._key else {})}
+    def _headers(self, request_format: FormatName) -> dict[str, str]:
+        """Returns the headers of a request format: API version and key."""
+        if request_format == "anthropic-messages":
+            return {"anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": self._key} if self._key else {})}
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
-    def _masked(self, text: str) -> str:
+    def _without_key(self, text: str) -> str:
+        """Replaces the key in a text that comes from the server."""
         return text.replace(self._key, "***") if self._key else text
 
 
-def _is_host(url: str) -> bool:
-    """Whether a URL names a host, and a port only if it is one."""
+def _base_url(url: str) -> str:
+    """Validates the URL of an API and returns it without a final slash, with `/v1` if it has no path.
+
+    http://127.0.0.1:8000       http://127.0.0.1:8000/v1
+    https://api.example.com/x/  https://api.example.com/x
+
+    Raises:
+        CacheunitError: it is not a valid URL, or it holds a password or a query.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("http", "https") or not _has_valid_host(url):
+        raise fail(f'"{url}" is not a valid API URL', hint="give the full URL, such as http://127.0.0.1:8000/v1")
+    if "@" in rest.partition("/")[0] or "?" in rest:
+        hint = f"set the API key in {KEY_VARIABLE}, or name another variable with --key-env"
+        raise fail("a URL with a password or a query is refused, since it would be printed", hint=hint)
+    base = url.rstrip("/")
+    return base if "/" in rest.rstrip("/") else f"{base}/v1"
+
+
+def _has_valid_host(url: str) -> bool:
+    """Whether a URL names a host, and a valid port if it names one."""
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
@@ -235,45 +280,53 @@ def _is_host(url: str) -> bool:
         return False
 
 
-def _pause(seconds: float) -> None:
+def _sleep(seconds: float) -> None:
+    """Waits; tests replace this function."""
     time.sleep(seconds)
 
 
-class _BusyError(Exception):
-    """Worth another try, after so many seconds where the server said how many."""
+class _RetryableError(Exception):
+    """A failed request that is worth another try.
 
-    def __init__(self, fault: CacheunitError, seconds: float | None = None) -> None:
+    Args:
+        fault: the error to raise after the last try.
+        retry_after: seconds to wait first, where the server says so.
+    """
+
+    def __init__(self, fault: CacheunitError, retry_after: float | None = None) -> None:
         super().__init__(str(fault))
         self.fault = fault
-        self.seconds = seconds
+        self.retry_after = retry_after
 
 
-class _UnknownLimitError(Exception):
-    """The model wants another word for the most tokens."""
+class _LimitNameError(Exception):
+    """The model wants `max_completion_tokens` instead of `max_tokens`."""
 
 
-def _client(seconds: float) -> httpx.Client:
+def _client(timeout: float) -> httpx.Client:
+    """Returns an HTTP client; raises `CacheunitError` if httpx is not installed."""
     try:
         import httpx
     except ImportError:
-        raise fail("this needs the package httpx", hint='pip install "cacheunit-build[live]"') from None
-    return httpx.Client(timeout=seconds, follow_redirects=False)
+        raise fail("the package httpx is not installed", hint='pip install "cacheunit-build[live]"') from None
+    return httpx.Client(timeout=timeout, follow_redirects=False)
 
 
-def _retry_after(answer: httpx.Response) -> float | None:
+def _retry_after(response: httpx.Response) -> float | None:
+    """Returns the seconds of the header `Retry-After`; None where it is absent or a date."""
     try:
-        return max(0.0, float(answer.headers.get("retry-after", "")))
+        return max(0.0, float(response.headers.get("retry-after", "")))
     except ValueError:
         return None
 
 
-def _said(answer: httpx.Response) -> str:
-    """What an error says, in few words."""
+def _error_text(response: httpx.Response) -> str:
+    """Returns the error message of a response on one line, shortened."""
     try:
-        error = answer.json()
+        error = response.json()
     except ValueError:
-        text = "HTML" if answer.text.lstrip().startswith("<") else answer.text
+        text = "HTML" if response.text.lstrip().startswith("<") else response.text
     else:
         error = error.get("error", error) if isinstance(error, dict) else error
         text = str(error.get("message", error)) if isinstance(error, dict) else json.dumps(error)
-    return " ".join(text.split())[:_MOST_SHOWN]
+    return " ".join(text.split())[:_MAX_ERROR_LENGTH]

@@ -83,4 +83,3 @@ def _print_result(context: Context, result: LintResult, form: str) -> None:
         append_job_summary(report.lint_markdown(result))
     else:
         print_blocks(report.lint_blocks(result))
-

@@ -1,0 +1,85 @@
+"""The command `verify`: compares the cache hits of a live endpoint with the predicted ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
+from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option
+from cacheunit_build.cli.options import format_option, names_argument, target_option
+from cacheunit_build.cli.output import print_json, print_text
+from cacheunit_build.domain.protocols import Selection
+
+if TYPE_CHECKING:
+    from cacheunit_build.endpoints.verify import VerifyResult
+
+
+@click.command()
+@click.argument("url")
+@names_argument
+@target_option
+@click.option("--model", metavar="M", help="Model to send requests to. Default: the first one that the endpoint lists.")
+@key_option
+@click.option("--warm", is_flag=True, help="Fill the cache before a release; report when each artifact is cached.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(min=1, max=5),
+    default=3,
+    show_default=True,
+    help="Maximum number of requests per artifact after its first one.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Seconds to wait before each of these requests.",
+)
+@requests_option(default=200)
+@timeout_option
+@format_option
+@with_context
+def verify(
+    context: Context,
+    url: str,
+    names: tuple[str, ...],
+    target: str | None,
+    model: str | None,
+    key_env: str | None,
+    form: str,
+    *,
+    warm: bool,
+    attempts: int,
+    wait: float,
+    max_requests: int,
+    timeout: float,
+) -> int:
+    """Send artifacts to a live endpoint and compare its cache hits with the prediction.
+
+    Each artifact is sent several times, with different user messages.
+    """
+    from cacheunit_build.endpoints.verify import VerifySettings, nothing_differs
+    from cacheunit_build.endpoints.verify import verify as verify_artifacts
+    from cacheunit_build.reports.verify import verify_json, verify_text, warm_up_text
+
+    selection = Selection(names=names, target=target)
+    settings = VerifySettings(attempts=attempts, wait=wait, model=model)
+    results = []
+    with open_endpoint(url, key_env, max_requests, timeout) as endpoint:
+        for result in verify_artifacts(context.adapters(), endpoint, selection, settings):
+            _report_progress(context, result)
+            results.append(result)
+    if form == "json":
+        print_json(verify_json(results))
+    else:
+        print_text(warm_up_text(results) if warm else verify_text(results))
+    return OK if nothing_differs(results) else DIFFERENT
+
+
+def _report_progress(context: Context, result: VerifyResult) -> None:
+    """With `--verbose`, prints the hit of one request."""
+    if context.verbose:
+        observed = "no cached tokens reported" if result.observed is None else f"{result.observed:,} tokens cached"
+        context.remark(f"{result.prefix} for {result.target}, request {result.continuation + 1}: {observed}")

@@ -1,0 +1,58 @@
+"""The options of commands that talk to a live endpoint, and the client that they configure."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.domain.errors import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cacheunit_build.adapters.system.http_endpoint import HttpEndpoint
+
+key_option = click.option(
+    "--key-env", metavar="NAME", help="Environment variable that holds the API key. Default: CACHEUNIT_API_KEY."
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=120.0,
+    show_default=True,
+    help="Seconds to wait for one response.",
+)
+
+
+def requests_option(default: int) -> Callable[[Any], Any]:
+    """Returns the option that limits the number of requests."""
+    return click.option(
+        "--max-requests",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help="Maximum number of requests, retries included.",
+    )
+
+
+def open_endpoint(url: str, key_env: str | None, max_requests: int, timeout: float) -> HttpEndpoint:
+    """Returns a client for the endpoint at a URL. The key comes from the environment only.
+
+    Args:
+        url: base URL of the API.
+        key_env: environment variable that holds the key; None for the default one, which may be unset.
+        max_requests: the most requests to send.
+        timeout: seconds to wait for one response.
+
+    Raises:
+        CacheunitError: the URL is not valid, or the named variable is not set.
+    """
+    from cacheunit_build.adapters.system.http_endpoint import KEY_VARIABLE, EndpointLimits, HttpEndpoint
+
+    key = os.environ.get(key_env or KEY_VARIABLE)
+    if key_env is not None and not key:
+        raise fail(f'the environment variable "{key_env}" is not set', hint=f"export {key_env}=…")
+    return HttpEndpoint(url, EndpointLimits(max_requests=max_requests, timeout=timeout), key=key)
