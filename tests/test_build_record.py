@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from cacheunit_build.adapters.storage import build_cache as cache_edge
-from cacheunit_build.adapters.storage import build_stamp as seal_edge
+from cacheunit_build.adapters.storage import build_stamp as stamp_module
 from cacheunit_build.adapters.storage import project_files as files_edge
 from cacheunit_build.adapters.storage.build_cache import BuildCache
-from cacheunit_build.adapters.storage.build_stamp import read_seal
+from cacheunit_build.adapters.storage.build_stamp import read_stamp
 from cacheunit_build.adapters.storage.file_stat import stat_of
 from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.templating.renderer import Renderer
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 LOCK_FILE = "cacheunit.lock"
 RECORD = ".cacheunit/record.json"
-SEALED = ".cacheunit/seal.json"
+STAMPED = ".cacheunit/stamp.json"
 STEPS = int(os.environ.get("CACHEUNIT_TRACE_STEPS", "2000"))
 """A longer run by hand is one of other examples, too."""
 
@@ -109,7 +109,7 @@ NAMES = ("a", "b", "b@locale=de", "deep/c", "d")
 ASIDE = "aside"
 
 paths = st.sampled_from(sorted(POOL))
-cached = st.sampled_from([RECORD, SEALED])
+cached = st.sampled_from([RECORD, STAMPED])
 existing = st.integers(min_value=0, max_value=1000)
 
 
@@ -129,7 +129,7 @@ class Sequences(RuleBasedStateMachine):
     top: ClassVar[Path]
     numbers: ClassVar[Any] = itertools.count()
     steps: ClassVar[int] = 0
-    sealed: ClassVar[int] = 0
+    stamped: ClassVar[int] = 0
     known: ClassVar[dict[bytes, tuple[Ran, Ran, dict[str, bytes]]]] = {}
 
     def __init__(self) -> None:
@@ -267,7 +267,7 @@ class Sequences(RuleBasedStateMachine):
         return self.root / RECORD
 
     def cache_files(self) -> dict[str, bytes]:
-        return {path: (self.root / path).read_bytes() for path in (RECORD, SEALED) if (self.root / path).is_file()}
+        return {path: (self.root / path).read_bytes() for path in (RECORD, STAMPED) if (self.root / path).is_file()}
 
     @rule()
     def delete_the_cache(self) -> None:
@@ -294,7 +294,7 @@ class Sequences(RuleBasedStateMachine):
             (self.root / path).write_bytes(data)
 
     @precondition(lambda self: self.records)
-    @rule(pick=existing, which=st.sampled_from([{RECORD}, {SEALED}, {RECORD, SEALED}]))
+    @rule(pick=existing, which=st.sampled_from([{RECORD}, {STAMPED}, {RECORD, STAMPED}]))
     def bring_an_older_cache(self, pick: int, which: set[str]) -> None:
         if (self.root / ".cacheunit").is_dir():
             for path, data in self.records[pick % len(self.records)].items():
@@ -331,7 +331,7 @@ class Sequences(RuleBasedStateMachine):
                 (self.cold / folder).mkdir(exist_ok=True)
             else:
                 shutil.rmtree(self.cold / folder, ignore_errors=True)
-        for path in (RECORD, SEALED):
+        for path in (RECORD, STAMPED):
             (self.cold / path).unlink(missing_ok=True)
 
     def without_cache(self, *arguments: str) -> Ran:
@@ -353,9 +353,9 @@ class Sequences(RuleBasedStateMachine):
         names, self.names = self.names, ()
         cold_check, cold_build, cold_files = self.expected(before, names)
         cache = self.cache_files()
-        seal = read_seal(str(self.root), str(self.root / ".cacheunit"))
-        if seal is not None and (text := seal.checked()) is not None:
-            type(self).sealed += 1
+        stamp = read_stamp(str(self.root), str(self.root / ".cacheunit"))
+        if stamp is not None and (text := stamp.check_output("text")) is not None:
+            type(self).stamped += 1
             assert cold_check.code == 0
             count = cold_check.json["verified"]
             assert text == f"ok: {count} artifact{'' if count == 1 else 's'} as locked"
@@ -363,8 +363,8 @@ class Sequences(RuleBasedStateMachine):
         assert (checked.code, checked.errors) == (cold_check.code, cold_check.errors)
         assert without_reasons(checked.json) == without_reasons(cold_check.json)
         assert self.cache_files() == cache
-        if seal is not None and not names and (text := seal.built()) is not None:
-            type(self).sealed += 1
+        if stamp is not None and not names and (text := stamp.build_output("text")) is not None:
+            type(self).stamped += 1
             assert cold_build.json["lock"] == "unchanged"
             assert cold_files == before
             assert text.count(" unchanged ") == len(cold_build.json["artifacts"])
@@ -417,9 +417,9 @@ def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_witho
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(jinja2.Environment, "compile", compiled_once())
     monkeypatch.setattr(BuildCache, "_software", ["the same"])
-    monkeypatch.setattr(seal_edge, "software", lambda: ["the same"])
+    monkeypatch.setattr(stamp_module, "software", lambda: ["the same"])
     by_hand = "CACHEUNIT_TRACE_STEPS" in os.environ
-    Sequences.run, Sequences.top, Sequences.steps, Sequences.sealed = staticmethod(cacheunit), tmp_path, 0, 0
+    Sequences.run, Sequences.top, Sequences.steps, Sequences.stamped = staticmethod(cacheunit), tmp_path, 0, 0
     run_state_machine_as_test(
         Sequences,
         settings=settings(
@@ -433,7 +433,7 @@ def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_witho
         ),
     )
     assert Sequences.steps >= STEPS
-    assert Sequences.sealed >= STEPS // 20
+    assert Sequences.stamped >= STEPS // 20
 
 
 # What a build that has nothing to do does not do
@@ -457,8 +457,8 @@ def age_sources(project: Project) -> None:
 
 
 def begin_at(root: Path, nanoseconds: int) -> None:
-    """Record and seal as those of a build that began then."""
-    for path in (root / RECORD, root / SEALED):
+    """Record and stamp as those of a build that began then."""
+    for path in (root / RECORD, root / STAMPED):
         digest, _, body = path.read_bytes().partition(b"\n") if path.is_file() else (b"", b"", b"")
         if hashlib.sha256(body).hexdigest().encode() == digest and isinstance(value := json.loads(body), dict):
             path.write_bytes(signed({**value, "begun": nanoseconds}))
@@ -778,19 +778,19 @@ def test_a_lock_edited_by_hand_stays_a_difference_after_a_build_of_another_part(
 
 def test_what_a_build_keeps_in_memory_is_what_it_wrote(shop: Project) -> None:
     from cacheunit_build.builder.build import build
-    from cacheunit_build.cli.context import Session
+    from cacheunit_build.cli.context import Context
 
-    adapters = Session(shop.root, quiet=True, verbose=False).adapters()
+    adapters = Context(shop.root, quiet=True, verbose=False).adapters()
     shop.edit("templates/general.md.j2", "one", "two")
     assert build(adapters).faults == ()
     kept: Any = adapters.records
-    kept = kept.again()
+    kept = kept.reopened()
     written = BuildCache(shop.path(".cacheunit"))
     assert kept.valid_record() == written.valid_record()
-    assert kept.stats() == written.stats()
+    assert kept.recorded_files() == written.recorded_files()
     assert kept.trusted_before() == written.trusted_before()
     shop.write({RECORD: b"garbage"})
-    assert kept.again().valid_record() is None
+    assert kept.reopened().valid_record() is None
 
 
 def test_a_target_with_a_python_encoder_is_compiled_each_time(
@@ -897,11 +897,11 @@ SHAPES: Mapping[str, Callable[[Any], object]] = {
     "no-vocabularies": lambda good: {key: value for key, value in good.items() if key != "vocabularies"},
     "vocabularies-a-list": lambda good: {**good, "vocabularies": []},
     "no-record": lambda good: {**good, "record": None},
-    "traces-a-list": lambda good: {**good, "record": {**good["record"], "traces": []}},
+    "prefixes-a-list": lambda good: {**good, "record": {**good["record"], "prefixes": []}},
     "no-settings": lambda good: {**good, "record": {**good["record"], "settings": None}},
     "inputs-a-number": lambda good: {
         **good,
-        "record": {**good["record"], "traces": {"prefixes/a.yaml": {"inputs": 5, "outcomes": []}}},
+        "record": {**good["record"], "prefixes": {"prefixes/a.yaml": {"inputs": 5, "artifacts": []}}},
     },
     "no-stats": lambda good: {**good, "stats": None},
     "stats-a-list": lambda good: {**good, "stats": []},
@@ -959,9 +959,9 @@ def test_processes_that_build_at_once_and_share_a_cache_agree(project: Project) 
 
 def test_threads_of_one_process_that_build_at_once_agree(shop: Project) -> None:
     from cacheunit_build.builder.build import build
-    from cacheunit_build.cli.context import Session
+    from cacheunit_build.cli.context import Context
 
-    session = Session(shop.root, quiet=True, verbose=False)
+    session = Context(shop.root, quiet=True, verbose=False)
     shop.edit("templates/general.md.j2", "one", "two")
     faults: list[Any] = []
     threads = [threading.Thread(target=lambda: faults.append(build(session.adapters()).faults)) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""A seal is told from what is there, and says nothing wherever a build or check would have something to say."""
+"""A stamp is told from what is there, and says nothing wherever a build or check would have something to say."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from test_build_record import BASE, LOCK_FILE, SEALED, age_sources, signed
+from test_build_record import BASE, LOCK_FILE, STAMPED, age_sources, signed
 
-from cacheunit_build.adapters.storage import build_stamp as seal_edge
-from cacheunit_build.adapters.storage.build_stamp import Seal, read_seal
-from cacheunit_build.cli.fast_path import sealed_output
+from cacheunit_build.adapters.storage import build_stamp as stamp_module
+from cacheunit_build.adapters.storage.build_stamp import BuildStamp, read_stamp
+from cacheunit_build.cli.fast_path import unchanged_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """The project of the sequences, built, and then older than its seal."""
+    """The project of the sequences, built, and then older than its stamp."""
     project.write(BASE)
     project.built()
     age_sources(project)
     return project
 
 
-def seal_of(project: Project) -> Seal | None:
-    return read_seal(str(project.root), str(project.path(".cacheunit")))
+def stamp_of(project: Project) -> BuildStamp | None:
+    return read_stamp(str(project.root), str(project.path(".cacheunit")))
 
 
 def said(project: Project) -> tuple[str | None, str | None]:
-    """What the seal says of a build and of a check."""
-    seal = seal_of(project)
-    return (None, None) if seal is None else (seal.built(), seal.checked())
+    """What the stamp says of a build and of a check."""
+    stamp = stamp_of(project)
+    return (None, None) if stamp is None else (stamp.build_output("text"), stamp.check_output("text"))
 
 
 def test_it_says_what_a_build_and_a_check_say(shop: Project) -> None:
@@ -100,7 +100,7 @@ def test_of_files_that_are_too_young_only_their_content_tells(
 ) -> None:
     project.write(BASE)
     project.built()
-    monkeypatch.setattr(Seal, "_contents_hold", lambda *_: False)
+    monkeypatch.setattr(BuildStamp, "_contents_match", lambda *_: False)
     assert said(project) == (None, None)
     age_sources(project)
     assert said(project)[0] is not None
@@ -109,62 +109,62 @@ def test_of_files_that_are_too_young_only_their_content_tells(
 def test_files_that_were_too_young_are_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BASE)
     project.built()
-    later = project.path(SEALED).stat().st_mtime_ns + 60_000_000_000
-    monkeypatch.setattr(seal_edge, "clock_of", lambda _: later)
+    later = project.path(STAMPED).stat().st_mtime_ns + 60_000_000_000
+    monkeypatch.setattr(stamp_module, "file_system_time", lambda _: later)
     assert None not in said(project)
-    monkeypatch.setattr(Seal, "_contents_hold", lambda *_: False)
+    monkeypatch.setattr(BuildStamp, "_contents_match", lambda *_: False)
     assert said(project)[0] is not None
 
 
 def test_files_that_are_still_too_young_are_read_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BASE)
     project.built()
-    before = project.read(SEALED)
-    monkeypatch.setattr(seal_edge, "clock_of", lambda _: 0)
+    before = project.read(STAMPED)
+    monkeypatch.setattr(stamp_module, "file_system_time", lambda _: 0)
     assert None not in said(project)
-    assert project.read(SEALED) == before
+    assert project.read(STAMPED) == before
 
 
 def test_it_says_nothing_of_other_software_or_another_vocabulary(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(seal_edge, "software", lambda: ["other"])
+        patched.setattr(stamp_module, "software", lambda: ["other"])
         assert said(shop) == (None, None)
-    value = json.loads(shop.read(SEALED).partition(b"\n")[2])
+    value = json.loads(shop.read(STAMPED).partition(b"\n")[2])
     assert len(value["vocabularies"]) == 1
     with monkeypatch.context() as patched:
-        patched.setattr(seal_edge, "stat_of", lambda _: [0, 0, 0, 0, 0])
+        patched.setattr(stamp_module, "stat_of", lambda _: [0, 0, 0, 0, 0])
         assert said(shop) == (None, None)
     assert None not in said(shop)
 
 
 def test_it_says_nothing_where_it_was_edited_without_its_hash(shop: Project) -> None:
-    data = shop.read(SEALED)
-    shop.write({SEALED: data.replace(b"ok:", b"no:")})
+    data = shop.read(STAMPED)
+    shop.write({STAMPED: data.replace(b"ok:", b"no:")})
     assert said(shop) == (None, None)
 
 
 @pytest.mark.parametrize(
     "shape", [[], 5, None, {}, "text", {"texts": 5}, "software", "vocabularies", "above", "folders", "stats", "begun"]
 )
-def test_a_seal_of_another_shape_says_nothing(shop: Project, shape: object) -> None:
-    value = json.loads(shop.read(SEALED).partition(b"\n")[2])
+def test_a_stamp_of_another_shape_says_nothing(shop: Project, shape: object) -> None:
+    value = json.loads(shop.read(STAMPED).partition(b"\n")[2])
     value = {**value, shape: "five"} if isinstance(shape, str) and shape in value else shape
-    shop.write({SEALED: signed(value)})
-    seal = seal_of(shop)
-    assert seal is not None
-    assert seal.built() is None
+    shop.write({STAMPED: signed(value)})
+    stamp = stamp_of(shop)
+    assert stamp is not None
+    assert stamp.build_output("text") is None
 
 
 def test_a_build_that_finds_nothing_to_do_makes_it_again_and_a_check_does_not(shop: Project) -> None:
-    good = shop.read(SEALED)
-    shop.write({SEALED: b"garbage"})
+    good = shop.read(STAMPED)
+    shop.write({STAMPED: b"garbage"})
     before = shop.snapshot()
     shop.run("check")
-    assert sealed_output(str(shop.root), "check") is None
+    assert unchanged_output(str(shop.root), ["check"]) is None
     assert shop.snapshot() == before
     shop.built()
-    assert sealed_output(str(shop.root), "check") == shop.run("check").out.rstrip("\n")
-    made = [json.loads(data.partition(b"\n")[2]) for data in (good, shop.read(SEALED))]
+    assert unchanged_output(str(shop.root), ["check"]) == shop.run("check").out.rstrip("\n")
+    made = [json.loads(data.partition(b"\n")[2]) for data in (good, shop.read(STAMPED))]
     assert {**made[0], "begun": 0} == {**made[1], "begun": 0}

@@ -14,7 +14,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from cacheunit_build.cli import main as cli
-from cacheunit_build.cli.context import Session
+from cacheunit_build.cli.context import OpenProject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +161,7 @@ def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pyte
     def broken(*_: object) -> None:
         raise ZeroDivisionError("not the user's fault")
 
-    monkeypatch.setattr(Session, "shelf", broken)
+    monkeypatch.setattr(OpenProject, "adapters", property(broken))
     ran = shop.run("build", "a")
     assert (ran.code, ran.out) == (70, "")
     assert ran.err.startswith("Traceback ")
@@ -172,7 +172,7 @@ def test_an_interrupt_exits_130_and_writes_nothing(shop: Project, monkeypatch: p
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Session, "shelf", interrupted)
+    monkeypatch.setattr(OpenProject, "adapters", property(interrupted))
     before = shop.files()
     assert (shop.run("build", "a").code, shop.run("check", "a").code) == (130, 130)
     assert shop.files() == before

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from cacheunit_build.reports.table import markdown_table
 
+from cacheunit_build.reports.formatting import markdown_table
 from cacheunit_build.reports.github import annotation
-from cacheunit_build.reports.text_diff import text_diff, visible
+from cacheunit_build.reports.text_diff import show_white_space, text_diff
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +95,7 @@ def test_cells_of_a_table_stay_in_their_columns() -> None:
 
 
 def test_a_text_diff_shows_what_cannot_be_seen() -> None:
-    assert visible("a\tb\u00a0c\u202e \u3000d  ") == "a→b⍽c⟨U+202E⟩ \u3000d··"
+    assert show_white_space("a\tb\u00a0c\u202e \u3000d  ") == "a→b⍽c⟨U+202E⟩ \u3000d··"
     old = "".join(f"line {number}\n" for number in range(20))
     shown = text_diff(old, old.replace("line 9\n", "line 9 \n"), name="x").splitlines()
     assert shown == [

@@ -14,7 +14,8 @@ import pytest
 from cacheunit_build.lint.registry import FORMER_NAMES, GROUPS, RULES, select_rules
 from cacheunit_build.lint.results import LintResult, Violation
 from cacheunit_build.lint.suppressions import parse_suppressions
-from cacheunit_build.reports.lint import lint_github, lint_markdown, lint_text
+from cacheunit_build.reports.formatting import plain_text
+from cacheunit_build.reports.lint import lint_blocks, lint_github, lint_markdown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,20 +149,9 @@ def violation(message: str = "message", **other: Any) -> Violation:  # noqa: ANN
     return Violation(**fields | other)
 
 
-def test_text_is_coloured_only_on_request() -> None:
-    result = LintResult(violations=(violation(), violation(severity="warning"), violation(severity="info")))
-    coloured = lint_text(result, colour=True)
-    assert [re.findall(r"\x1b\[([\d;]+)m", line)[:1] for line in coloured.splitlines()[:6:2]] == [
-        ["31;1"],
-        ["33;1"],
-        ["36"],
-    ]
-    assert "\x1b" not in lint_text(result, colour=False)
-
-
 def test_text_shows_how_many_prefixes_have_a_violation() -> None:
-    assert "message (in 2 prefixes)" in lint_text(
-        LintResult(violations=(violation(prefixes=("a", "b")),)), colour=False
+    assert "message (in 2 prefixes)" in plain_text(
+        lint_blocks(LintResult(violations=(violation(prefixes=("a", "b")),)))
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.parsing.manifest import ManifestSchema, expand, parse_manifest
+from cacheunit_build.parsing.manifest import expand, manifest_schema, parse_manifest
 from cacheunit_build.parsing.settings import parse_settings
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_padding_options_that_cannot_mean_anything_are_refused(typed: str, fault
 
 
 def test_the_schema_for_editors_knows_every_key_and_both_short_forms() -> None:
-    schema = ManifestSchema.model_json_schema()
+    schema = manifest_schema()
     keys = {"description", "targets", "system", "tools", "examples", "variables", "data", "matrix", "padding"}
     assert set(schema["properties"]) == keys | {"special_tokens", "budget"}
     assert {"type": "string"} in schema["properties"]["system"]["anyOf"]
@@ -105,7 +105,7 @@ def test_settings_are_read_from_either_file_and_default_without() -> None:
     assert parse_settings(b'[tool.cacheunit]\nbuild = "out"\n', None).build == "out"
     assert parse_settings(b"[project]\n", b'build = "out"\n').build == "out"
     with pytest.raises(
-        CacheunitError, match=r"pyproject\.toml:1: settings stand in pyproject\.toml and in cacheunit\.toml"
+        CacheunitError, match=r"pyproject\.toml:1: settings are in both pyproject\.toml and cacheunit\.toml"
     ):
         parse_settings(b"[tool.cacheunit]\n", b"")
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cacheunit_build.compiler.padding_plan import Count, make_plan
 from cacheunit_build.domain.cache_rule import CacheRule
+from cacheunit_build.domain.manifest import PaddingOptions
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:

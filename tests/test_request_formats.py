@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typing_extensions
 from anthropic.types import message_create_params
-from cacheunit_build.request_formats.fragments import (
-    conversation,
-    flat_frame,
-    freeze_fragment,
-    freeze_text,
-    plain_frame,
-    segment_fingerprints,
-)
 from openai.types import completion_create_params as openai_text
 from openai.types.chat import completion_create_params as openai_chat
 from openai.types.responses import response_create_params as openai_responses
 
-from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.prompt import Rendered, Tool, Turn
+from cacheunit_build.compiler.artifact import segment_fingerprints
+from cacheunit_build.compiler.loaded_target import concatenated, fixed_frame
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint
+from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
+from cacheunit_build.request_formats.base import PrefixParts, openai_tool
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,10 +56,6 @@ SEGMENTS = [
 ]
 
 
-def rendered(system: str = SYSTEM, turns: Sequence[Turn] = ()) -> Rendered:
-    return Rendered(system=system, turns=tuple(turns), lookups=())
-
-
 def fragment(
     form: FormatName,
     *,
@@ -72,9 +64,8 @@ def fragment(
     turns: Sequence[Turn] = (),
     marker: MarkerName | None = None,
 ) -> Any:  # noqa: ANN401 - what a client merges into a request
-    data = freeze_fragment(rendered(system, turns), tools, PADDING if system else "", form, marker)
-    assert data.endswith(b"}\n")
-    return json.loads(data)
+    padded = system + PADDING if system else ""
+    return FORMATS[form].fragment(PrefixParts(system=padded, tools=tools, turns=turns, marker=marker))
 
 
 # The vendors' types
@@ -203,7 +194,6 @@ def test_the_schema_of_an_anthropic_tool_says_that_it_is_an_object(project: Proj
 
 def test_the_system_text_and_its_padding_are_one_text_in_every_format() -> None:
     text = SYSTEM + PADDING
-    assert freeze_text(rendered(), PADDING) == text.encode()
     assert fragment("openai-chat")["messages"] == [{"role": "system", "content": text}]
     assert fragment("openai-responses")["input"] == [{"role": "developer", "content": text}]
     assert fragment("anthropic-messages")["system"] == [{"type": "text", "text": text}]
@@ -211,7 +201,7 @@ def test_the_system_text_and_its_padding_are_one_text_in_every_format() -> None:
 
 
 def test_the_bytes_are_utf8_without_escapes_or_blanks() -> None:
-    made = freeze_fragment(rendered(turns=TURNS), TOOLS, PADDING, "anthropic-messages", "cache_control")
+    made = compact_json(fragment("anthropic-messages", tools=TOOLS, turns=TURNS, marker="cache_control"))
     assert (
         made
         == (
@@ -388,30 +378,40 @@ def test_a_prefix_that_cannot_be_marked_is_not_said_to_be_reused_at_its_mark(pro
     )
     (artifact,) = project.run("build", "--format", "json").json["artifacts"]
     assert list(marks(json.loads(project.read("build/a/openai.json")))) == []
-    assert "the marked position is reused" not in artifact["reason"]
+    assert "the marked prefix is reused" not in artifact["reason"]
 
 
 # Frames and fingerprints
 
 
+def conversation(
+    system: str, tools: Sequence[Tool] = (), turns: tuple[Turn, ...] = (), user: str = "Hi"
+) -> Conversation:
+    return Conversation(system=system, tools=tuple(map(openai_tool, tools)), turns=turns, user=user)
+
+
+def rendered(system: str = SYSTEM, turns: Sequence[Turn] = ()) -> Rendered:
+    return Rendered(system=system, turns=tuple(turns), lookups=())
+
+
 def test_a_plain_frame_is_text_around_text() -> None:
-    frame = plain_frame(Frame(before="<s>", after="<user>", arguments={}))
-    assert frame(conversation(rendered("Be kind."), (), " .", "Hi")) == "<s>Be kind. .<user>Hi"
+    frame = fixed_frame(Frame(before="<s>", after="<user>", arguments={}))
+    assert frame(conversation("Be kind. .", user="Hi")) == "<s>Be kind. .<user>Hi"
 
 
 def test_messages_begin_with_the_padded_system_text_where_there_is_one() -> None:
-    spoken = conversation(rendered(turns=TURNS), TOOLS, PADDING, "Hi")
+    spoken = conversation(SYSTEM + PADDING, TOOLS, TURNS)
     assert [(message["role"], message["content"]) for message in spoken.messages()] == [
         ("system", SYSTEM + PADDING),
         ("user", "Where is A-17?"),
         ("assistant", "In Köln.\n"),
         ("user", "Hi"),
     ]
-    assert conversation(rendered("", ()), TOOLS, "", "Hi").messages() == [{"role": "user", "content": "Hi"}]
+    assert conversation("", TOOLS).messages() == [{"role": "user", "content": "Hi"}]
 
 
 def test_an_estimate_sees_every_segment() -> None:
-    text = flat_frame(conversation(rendered(turns=TURNS), TOOLS, PADDING, "Hi"))
+    text = concatenated(conversation(SYSTEM + PADDING, TOOLS, TURNS))
     for part in (SYSTEM, PADDING, "Where is A-17?", "In Köln.", '"search"', '"<refund>"', '"required":["query"]'):
         assert part in text
     assert "Hi" not in text

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.diff.sharing_tree import family_tree
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cacheunit_build.diff.sharing import sharing_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.diff.sharing_tree import Branch
     from conftest import Project
+
+    from cacheunit_build.diff.sharing import SharingNode
 
 ids = st.lists(st.integers(0, 2), max_size=20)
 families = st.dictionaries(st.sampled_from("abcdef"), ids, min_size=1)
 
 
-def walked(branch: Branch, start: int = 0) -> Iterator[tuple[str, int]]:
+def walked(branch: SharingNode, start: int = 0) -> Iterator[tuple[str, int]]:
     """Each name with the units that it has where it ends."""
     end = start + branch.units
     yield from ((name, end) for name in branch.ends)
@@ -28,7 +30,7 @@ def walked(branch: Branch, start: int = 0) -> Iterator[tuple[str, int]]:
 
 @given(families, st.integers(1, 5))
 def test_the_tree_holds_every_unit_once(family: dict[str, list[int]], unit: int) -> None:
-    tree = family_tree(family, unit)
+    tree = sharing_tree(family, unit)
     different = {tuple(own[: end * unit]) for own in family.values() for end in range(1, len(own) // unit + 1)}
     assert tree.unique == len(different)
     total = sum(len(own) // unit for own in family.values())

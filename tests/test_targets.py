@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.cli.commands import setup
+from cacheunit_build.cli.commands import targets as targets_command
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets, find_target, known_targets, target_names
@@ -64,7 +64,7 @@ def test_a_target_is_described_and_its_evidence_is_graded_dated_and_sourced(name
     assert target.cache.evidence
     for item in target.cache.evidence:
         assert item.grade in ("documented", "measured", "inferred")
-        assert dt.date(2025, 1, 1) <= dt.date.fromisoformat(item.checked) <= dt.date(2027, 1, 1)
+        assert dt.date(2025, 1, 1) <= item.checked <= dt.date(2027, 1, 1)
         assert len(item.claim.split()) > 2
         assert item.source
 
@@ -443,8 +443,8 @@ class Calendar:
     UTC = dt.UTC
     date = dt.date
 
-    def __init__(self, day: str, later: int) -> None:
-        now = dt.datetime.combine(dt.date.fromisoformat(day), dt.time(12), dt.UTC) + dt.timedelta(days=later)
+    def __init__(self, day: dt.date, later: int) -> None:
+        now = dt.datetime.combine(day, dt.time(12), dt.UTC) + dt.timedelta(days=later)
 
         class Still(dt.datetime):
             @classmethod
@@ -454,7 +454,7 @@ class Calendar:
         self.datetime = Still
 
 
-def oldest(target: Target) -> str:
+def oldest(target: Target) -> dt.date:
     return min(item.checked for item in target.cache.evidence)
 
 
@@ -467,7 +467,7 @@ def test_numbers_older_than_180_days_are_warned_of_on_standard_error(
     days: int,
     warned: bool,  # noqa: FBT001
 ) -> None:
-    monkeypatch.setattr(setup, "dt", Calendar(oldest(KNOWN["kimi"]), days))
+    monkeypatch.setattr(targets_command, "dt", Calendar(oldest(KNOWN["kimi"]), days))
     ran = project.run("targets", "kimi")
     assert (ran.code, "warning" in ran.out) == (0, False)
     expected = f"warning: kimi: numbers were checked {days} days ago; look them up again\n"
@@ -482,13 +482,13 @@ def test_the_oldest_number_of_a_target_decides(project: Project, monkeypatch: py
     days = ("2026-11-01", "2026-01-01", "2026-06-01")
     toml = '[target.mine]\nextends = "vllm"\n' + "".join(item.format(day=day) for day in days)
     project.write({"cacheunit.toml": toml})
-    monkeypatch.setattr(setup, "dt", Calendar("2026-11-29", 0))
+    monkeypatch.setattr(targets_command, "dt", Calendar(dt.date(2026, 11, 29), 0))
     assert "warning: mine: numbers were checked 332 days ago" in project.run("targets", "mine").err
 
 
 def test_every_old_target_is_warned_of(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     latest = max(item.checked for target in KNOWN.values() for item in target.cache.evidence)
-    monkeypatch.setattr(setup, "dt", Calendar(latest, 181))
+    monkeypatch.setattr(targets_command, "dt", Calendar(latest, 181))
     warned = re.findall(r"^warning: ([\w-]+): ", project.run("targets").err, re.MULTILINE)
     assert warned == list(KNOWN)
 

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from cacheunit_build.request_formats.fragments import conversation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import compact_json
-from cacheunit_build.domain.prompt import Rendered
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.tools import parse_tools
 from cacheunit_build.parsing.yaml import read_yaml
+from cacheunit_build.request_formats.base import openai_tool
 
 if TYPE_CHECKING:
     import random
@@ -67,7 +66,7 @@ def tools_of(value: object) -> tuple[Tool, ...]:
 
 def sent(tools: tuple[Tool, ...]) -> bytes:
     """The tools as a frame gets them, as bytes."""
-    return compact_json(conversation(Rendered(system="", turns=(), lookups=()), tools, "", "").tools)
+    return compact_json([openai_tool(tool) for tool in tools])
 
 
 def schema_of(schema: object) -> Any:  # noqa: ANN401 - a schema

@@ -247,21 +247,10 @@ class _ArtifactCompiler:
             framed_prefix=padded.framed_prefix,
             unstable=padded.unstable,
             literal=self._literal(padded),
-            segments=self._segments(padding),
+            segments=segment_fingerprints(self._rendered, self._tools, padding),
             variant=self._variant,
             tools=tuple(self._tools),
         )
-
-    def _segments(self, padding: str) -> Mapping[str, str]:
-        """Returns the fingerprint of each part that the prefix has: system text, padding, tools, examples."""
-        turns = self._rendered.turns
-        parts = {
-            "system": self._rendered.system.encode(),
-            "padding": padding.encode(),
-            "tools": compact_json([openai_tool(tool) for tool in self._tools]) if self._tools else b"",
-            "examples": compact_json(plain_messages(turns)) if turns else b"",
-        }
-        return {name: fingerprint(data) for name, data in parts.items() if data}
 
     def _literal(self, padded: StaticTokens) -> int | None:
         """Returns the count with control tokens read as characters; None where the text has none."""
@@ -273,3 +262,14 @@ class _ArtifactCompiler:
 
     def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:
         return self._manifest.fault(f"{self._name}: {message}", key, hint=hint)
+
+
+def segment_fingerprints(rendered: Rendered, tools: Sequence[Tool], padding: str) -> Mapping[str, str]:
+    """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples."""
+    parts = {
+        "system": rendered.system.encode(),
+        "padding": padding.encode(),
+        "tools": compact_json([openai_tool(tool) for tool in tools]) if tools else b"",
+        "examples": compact_json(plain_messages(rendered.turns)) if rendered.turns else b"",
+    }
+    return {name: fingerprint(data) for name, data in parts.items() if data}

@@ -93,7 +93,7 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
     frame = target.frame
     if frame.plain:
         estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
-        return (_concatenated if estimated else _fixed_frame(frame)), ()
+        return (concatenated if estimated else fixed_frame(frame)), ()
     file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
     path = normal_path(file if frame.chat_template else f"{file}.py")
     data = adapters.files.read(path)
@@ -105,12 +105,12 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
     return adapters.encoder(data, path, function, frame.arguments), lookups
 
 
-def _fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
+def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
     """Returns the frame that puts fixed text around the system text; it has no place for tools and examples."""
     return lambda conversation: f"{frame.before}{conversation.system}{frame.after}{conversation.user}"
 
 
-def _concatenated(conversation: Conversation) -> str:
+def concatenated(conversation: Conversation) -> str:
     """Returns all parts one after the other, for an estimate: no frame would make it exact."""
     tools = "".join(compact_json(tool).decode() for tool in conversation.tools)
     return "\n".join([tools, conversation.system, *(turn.text for turn in conversation.turns)])
