@@ -358,7 +358,7 @@ class Sequences(RuleBasedStateMachine):
             type(self).stamped += 1
             assert cold_check.code == 0
             count = cold_check.json["verified"]
-            assert text == f"ok: {count} artifact{'' if count == 1 else 's'} as locked"
+            assert text == f"ok: {count} artifact{' matches' if count == 1 else 's match'} the lock"
         checked = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
         assert (checked.code, checked.errors) == (cold_check.code, cold_check.errors)
         assert without_reasons(checked.json) == without_reasons(cold_check.json)

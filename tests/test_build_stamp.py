@@ -140,13 +140,21 @@ def test_it_says_nothing_of_other_software_or_another_vocabulary(
 
 
 def test_it_says_nothing_where_it_was_edited_without_its_hash(shop: Project) -> None:
+    for command in ("build", "check"):
+        path = f".cacheunit/output-{command}-text"
+        data = shop.read(path)
+        shop.write({path: data + b"and more"})
+        assert said(shop)[command == "check"] is None
+        shop.write({path: data})
+    assert None not in said(shop)
     data = shop.read(STAMPED)
-    shop.write({STAMPED: data.replace(b"ok:", b"no:")})
+    shop.write({STAMPED: data.replace(b"sha256:", b"sha256_").replace(b"manifests", b"manifest5")})
     assert said(shop) == (None, None)
 
 
 @pytest.mark.parametrize(
-    "shape", [[], 5, None, {}, "text", {"texts": 5}, "software", "vocabularies", "above", "folders", "stats", "begun"]
+    "shape",
+    [[], 5, None, {}, "text", {"outputs": 5}, "software", "vocabularies", "parents", "folders", "stats", "begun"],
 )
 def test_a_stamp_of_another_shape_says_nothing(shop: Project, shape: object) -> None:
     value = json.loads(shop.read(STAMPED).partition(b"\n")[2])

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
 import tomllib
 from functools import cache
 from importlib import metadata, resources
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 
     from conftest import Cacheunit, Project
 
-COMMANDS = ["build", "check", "clean", "count", "explain", "init", "lint", "pad", "schema", "show", "targets"]
+COMMANDS = list(cli.COMMANDS)
 FRAME = "<｜begin▁of▁sentence｜>", "<｜User｜>"
 FINGERPRINT = re.compile("sha256:[0-9a-f]{64}")
 
@@ -50,9 +57,9 @@ def recounted(text: str) -> int:
 def test_help_names_every_command_and_the_exit_codes(cacheunit: Cacheunit) -> None:
     ran = cacheunit("--help")
     assert (ran.code, ran.err) == (0, "")
-    assert set(COMMANDS) <= set(re.findall(r"^  (\w+)  ", ran.out, re.MULTILINE))
-    for code in ("0 yes", "1 the answer is no", "2 the input is wrong", "130 interrupted", "70 a bug"):
-        assert code in " ".join(ran.out.split())
+    assert COMMANDS == re.findall(r"^  (\w+)  ", ran.out, re.MULTILINE)
+    codes = "0 success, 1 a check failed or differences were found, 2 the input is wrong, 130 interrupted, 70 a bug"
+    assert codes in " ".join(ran.out.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -60,6 +67,8 @@ def test_every_command_has_help(cacheunit: Cacheunit, command: str) -> None:
     ran = cacheunit(command, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Usage: cacheunit {command} ")
+    first_words = " ".join(cli.COMMANDS[command].split()[:2]).rstrip(".,:")
+    assert ran.out.split("\n\n")[1].strip().startswith(first_words)  # the list of commands says the same
     assert cacheunit(command, "-h").out == ran.out
 
 
@@ -143,18 +152,49 @@ def test_quiet_leaves_only_data_and_errors(shop: Project) -> None:
     assert shop.run("-q", "build").err.startswith("error: templates/c.md.j2:1: ")
 
 
-def test_verbose_says_why(shop: Project) -> None:
-    reason = "padding gains"
+def test_verbose_shows_the_reason_of_each_plan(shop: Project) -> None:
+    reason = "padding saves"
     assert (reason in shop.run("build").out, reason in shop.run("-v", "build").out) == (False, True)
 
 
-def test_colour_is_for_terminals_and_never_under_no_color(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def on_terminal(project: Project, *arguments: str, columns: int = 100, **variables: str) -> str:
+    """Runs the program on a terminal of that width; returns what it shows, standard error too."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
+    environment |= {"TERM": "xterm-256color", **variables}
+    program = [sys.executable, "-m", "cacheunit_build", *arguments]
+    process = subprocess.Popen(program, cwd=project.root, env=environment, stdin=end, stdout=end, stderr=end)
+    os.close(end)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal ends with the process
+        while data := os.read(terminal, 65536):
+            shown += data
+    process.wait(60)
+    os.close(terminal)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_colour_is_for_terminals_and_never_under_no_color(shop: Project) -> None:
     shop.edit("templates/c.md.j2", "sort", "{{ nobody }}")
     assert "\x1b" not in shop.run("build").err
-    monkeypatch.setattr("click.utils.should_strip_ansi", lambda _, color=None: color is False)
-    assert "\x1b" in shop.run("build").err
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in shop.run("build").err
+    assert "\x1b[1;31merror:" in on_terminal(shop, "build")
+    assert "\x1b" not in on_terminal(shop, "build", NO_COLOR="1")
+
+
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_a_table_fits_the_width_of_the_terminal(shop: Project, columns: int) -> None:
+    shop.edit("templates/c.md.j2", "sort", "[bold]sort[/bold]")
+    shown = re.sub(r"\x1b\[[\d;]*m", "", on_terminal(shop, "-v", "build", columns=columns))
+    lines = shown.rstrip().split("\n")
+    assert max(map(len, lines[:-1])) <= columns
+    assert "padding saves" in " ".join(shown.split()) or columns < 80
+    assert lines[-1].endswith("lock written")
+
+
+def test_what_looks_like_markup_is_shown_as_it_is(shop: Project) -> None:
+    shop.write({"prefixes/[bold].yaml": "system: c.md.j2\n"})
+    assert "[bold]" in on_terminal(shop, "build")
 
 
 def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +321,7 @@ def test_show_tokens_sets_units_and_padding_apart(shop: Project) -> None:
         "=== unit 1 ends after 16 tokens",
         f"--- padding: {entry_of(shop)['padding']} tokens more",
         "--- end of padding",
-        "=== 32 static tokens, 2 units of 16",
+        "=== 32 static tokens, 2 units (unit of 16)",
     ]
     pieces = "".join(line for line in lines if line.startswith("|"))
     assert len(re.findall(r"(?<!\\)\|", pieces)) == 32
@@ -301,7 +341,7 @@ def test_explain_names_inputs_plan_and_what_changed(shop: Project) -> None:
     places = [text.index(f"{line}  ") for line in [*order, "        templates/partials/en.md.j2"]]
     assert places == sorted(places)
     assert "templates/partials/en.md.j2     absent\n" in text
-    assert "differs from the lock" in text
+    assert "does not match the lock" in text
     assert "changed since the lock: templates/partials/style.md.j2\n" in text
     for fact in ("tokens", "units", "padding", "plan", "text", "request", "token ids"):
         assert f"\n  {fact} " in text
@@ -369,7 +409,7 @@ def test_a_bare_text_is_padded_to_a_unit_of_its_own(project: Project) -> None:
 def test_pad_without_a_unit_says_what_is_lacking(project: Project) -> None:
     ran = project.run("pad", "--tokenizer", "o200k_base", stdin=b"x")
     assert (ran.code, ran.out) == (2, "")
-    assert "the cache unit is unknown\n\nhint: say --unit N" in ran.err
+    assert "the cache unit is unknown\n\nhint: set --unit N" in ran.err
 
 
 def test_count_reports_json_with_control_tokens_in_the_text(project: Project) -> None:
@@ -446,11 +486,11 @@ def test_init_never_overwrites(project: Project, tmp_path: Path) -> None:
     ran = project.run("init")
     assert (ran.code, project.read("cacheunit.toml"), project.read(".gitignore")) == (0, b"# mine\n", b"mine\n")
     assert "kept  cacheunit.toml\n" in ran.out
-    assert "note: .gitignore was there; add to it:\n.cacheunit/\n" in ran.err
+    assert "note: .gitignore already exists; add to it:\n.cacheunit/\n" in ran.err
     before = project.snapshot()
     again = project.run("init")
     assert (again.code, again.out) == (2, "")
-    assert "error: prefixes/support.yaml: is there already" in again.err
+    assert "error: prefixes/support.yaml: already exists" in again.err
     (tmp_path / "support.txt").write_text("other")
     assert project.run("init", tmp_path / "support.txt").code == 2
     assert project.snapshot() == before

@@ -132,8 +132,8 @@ def test_a_control_token_is_refused_with_the_place_that_spells_it(project: Proje
     ran = project.run("build")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"error: {place}: ")
-    assert f"the text spells the control token {USER}\n" in ran.err
-    assert 'say "special_tokens: allow"' in ran.err
+    assert f"the text contains the control token {USER}\n" in ran.err
+    assert 'set "special_tokens: allow"' in ran.err
     assert project.files() == before
     report = project.run("check", "--format", "json").json
     assert [f"{error['path']}:{error['line']}" for error in report["errors"]] == [place]
@@ -148,7 +148,7 @@ def test_a_control_token_is_allowed_by_name_wherever_it_stands(project: Project,
     artifacts = project.run("explain", "a", "--format", "json").json["artifacts"]
     (spelling,) = (artifact for artifact in artifacts if artifact["literal"] is not None)
     assert spelling["literal"] > spelling["tokens"]
-    assert f"{spelling['literal']:,} with control tokens as characters" in project.run("explain", "a").out
+    assert f"{spelling['literal']:,} with control tokens read as characters" in project.run("explain", "a").out
 
 
 def test_refusing_is_the_default_and_may_be_said(project: Project) -> None:
@@ -214,7 +214,7 @@ def test_text_that_only_looks_like_a_control_token_is_text(project: Project, tex
     project.built()
     (explained,) = project.run("explain", "a", "--format", "json").json["artifacts"]
     assert explained["literal"] is None
-    assert "with control tokens as characters" not in project.run("explain", "a").out
+    assert "with control tokens read as characters" not in project.run("explain", "a").out
 
 
 def test_the_control_tokens_of_the_frame_itself_are_fine(project: Project) -> None:

@@ -43,15 +43,15 @@ def test_a_drift_in_markdown_and_at_its_source(built: Project, tmp_path: Path, m
     markdown = built.run("check", "--format", "markdown")
     assert markdown.code == 1
     assert markdown.out == (
-        "### 1 difference to the lock\n\n|  | prefix | target | because of |\n| --- | --- | --- | --- |\n"
+        "### 1 difference from the lock\n\n|  | prefix | target | changed sources |\n| --- | --- | --- | --- |\n"
         "| changed | `a` | `deepseek-v4` | `templates/a.md.j2` |\n"
     )
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     github = built.run("check", "--format", "github")
     assert github.out == (
-        "::error file=templates/a.md.j2,line=1,title=not as locked::changed: a for deepseek-v4%0A"
-        'run "cacheunit build" and commit what it writes\n'
+        "::error file=templates/a.md.j2,line=1,title=does not match the lock::changed: a for deepseek-v4%0A"
+        'run "cacheunit build" and commit the result\n'
     )
     assert summary.read_text(encoding="utf-8") == f"{markdown.out}\n"
     assert built.run("build", "--locked", "--format", "github").out == github.out
@@ -71,9 +71,9 @@ def test_what_was_built_in_markdown(built: Project) -> None:
     built.edit("templates/b.md.j2", "Two", "Two and more")
     built.path("prefixes/a.yaml").unlink()
     lines = built.run("build", "--format", "markdown").out.splitlines()
-    assert lines[0] == "| prefix | target | tokens | units | padding | state | why |"
+    assert lines[0] == "| prefix | target | tokens | units | not cached | padding | state | why |"
     assert lines[2].startswith("| `b` | `deepseek-v4` | ")
-    assert lines[3] == "| `a` | `deepseek-v4` |  |  |  | removed |  |"
+    assert lines[3] == "| `a` | `deepseek-v4` |  |  |  |  | removed |  |"
     assert len(lines) == 4
 
 

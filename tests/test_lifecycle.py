@@ -678,7 +678,7 @@ def test_a_build_does_not_write_through_a_link_that_leads_out(
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside)
     ran = project.run("build")
-    assert (ran.code, "leads out of the project by a link" in ran.err) == (2, True)
+    assert (ran.code, "leads out of the project through a link" in ran.err) == (2, True)
     assert list(outside.iterdir()) == []
     assert not project.path(LOCK_FILE).exists()
 

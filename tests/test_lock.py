@@ -103,9 +103,9 @@ def test_what_only_a_merge_by_line_leaves_is_unknown() -> None:
     value = json.loads(write_lock(lock({"a": entry(), "b": entry()})))
     targets, (a, b) = value["targets"], value["prefixes"].values()
     for line, message, listed, prefixes in (
-        (21, '"a" stands after "b"', targets, {"b": b, "a": a}),
-        (24, '"t" stands after "u"', {**targets, "u": targets["t"]}, {"a": {"u": a["t"], "t": a["t"]}}),
-        (8, 'nothing uses the target "u"', {**targets, "u": targets["t"]}, {"a": a}),
+        (21, '"a" is after "b"', targets, {"b": b, "a": a}),
+        (24, '"t" is after "u"', {**targets, "u": targets["t"]}, {"a": {"u": a["t"], "t": a["t"]}}),
+        (8, 'the target "u" is not used', {**targets, "u": targets["t"]}, {"a": a}),
         (3, 'the target "u" is not listed', targets, {"a": {**a, "u": a["t"]}}),
         (21, '"b" has no target', targets, {"a": a, "b": {}}),
     ):

@@ -48,7 +48,7 @@ def test_all_faults_are_told_at_once_each_with_its_line() -> None:
         "system: 3\ntargts: [a]\nbudget: 1e3\npadding: sometimes\nvariables: [a]\ndata: {d: 5}\nexamples: [{role: x}]\n"
     )
     assert told(text) == [
-        '1: "system" must be a template or a list of templates',
+        '1: "system" must be a list, not 3',
         '2: unknown key "targts"',
         "3: \"budget\" must be a whole number, not '1e3'",
         "4: \"padding.mode\" must be 'auto', 'always' or 'off', not 'sometimes'",
@@ -62,8 +62,8 @@ def test_what_the_schema_cannot_say_is_told_at_once_too() -> None:
     text = "targets: [a, a]\nvariables: {if: 1, x: 2}\ndata: {x: ../d, y: /e}\nmatrix: {m: [], n: [1, '1', [2]]}\n"
     assert told("system: a\n" + text) == [
         '2: target "a" is named twice',
-        '3: "if" cannot name a variable',
-        '4: variable "x" is in "data" and in "variables"',
+        '3: "if" is not a valid variable name',
+        '4: variable "x" is in both "data" and "variables"',
         '4: path "../d" leaves its folder by ".."',
         '4: path "/e" is absolute',
         '5: axis "m" has no value',
@@ -81,7 +81,7 @@ def test_a_prefix_of_tools_alone_is_one_and_one_of_nothing_is_not() -> None:
     ("typed", "fault"),
     [
         ("{floor: true}", '"padding.floor" needs "padding.reuses"'),
-        ("{reuses: 3}", '"padding.reuses" has no use without "floor: true"'),
+        ("{reuses: 3}", '"padding.reuses" has no effect without "floor: true"'),
         ("{mode: off, floor: true, reuses: 3}", '"floor: true" and "mode: off" contradict each other'),
         ("{floor: true, reuses: 0}", '"padding.reuses" must be greater than or equal to 1, not 0'),
     ],

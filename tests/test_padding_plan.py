@@ -97,17 +97,18 @@ def test_an_unknown_price_weighs_nothing_and_says_so() -> None:
 
 def test_reasons_give_the_numbers_they_weigh() -> None:
     assert planned(1179, blocks()).reason == (
-        "27 tokens past the last full unit of 128; padding gains 24.44 token prices a request"
+        "27 tokens after the last full unit of 128; padding saves the cost of 24 input tokens per cached request"
     )
     assert planned(1154, blocks()).reason == (
-        "2 tokens past the last full unit of 128; a full unit costs 2.56 cached, so padding does not pay"
+        "2 tokens after the last full unit of 128; a full cached unit costs as much as 2.56, so padding does not pay"
     )
     assert planned(1152, blocks()).reason == "1152 tokens are 9 full units"
     assert planned(1154, blocks(), "always").reason == (
-        "2 tokens past the last full unit of 128; padding is set to always, and gains -0.56 token prices a request"
+        "2 tokens after the last full unit of 128; padding is set to always, "
+        "and adds the cost of 0.56 input tokens per cached request"
     )
     assert planned(1154, blocks(), "off").reason == (
-        "padding is off; 2 tokens past the last full unit of 128 are computed anew in each request"
+        "padding is off; 2 tokens after the last full unit of 128 are recomputed in each request"
     )
 
 
@@ -125,7 +126,7 @@ def test_without_a_unit_nothing_is_padded(tokens: int, kind: CacheKind, mode: Pa
     ("kind", "words"),
     [
         ("tokens", "any common prefix is reused"),
-        ("breakpoints", "reused exactly, without rounding"),
+        ("breakpoints", "the marked prefix is reused to the token"),
         ("unknown", "cache rule is unknown"),
         ("blocks", "cache unit is unknown"),
     ],
@@ -152,11 +153,11 @@ def test_below_the_minimum_it_is_said_how_far_and_from_where_filling_would_pay()
     rule = CacheRule(kind="breakpoints", minimum=4096, read=0.1, write=1.25)
     assert planned(3413, rule).reason == (
         "683 tokens below the minimum of 4096: nothing is cached; "
-        "with many reuses, filling up to 4096 pays from 409.6 tokens on"
+        "with many reuses, padding to 4096 pays from 410 tokens"
     )
     assert planned(1000, blocks(256, minimum=1100, read=0.5)).reason == (
         "100 tokens below the minimum of 1100: nothing is cached; "
-        "with many reuses, filling up to 1280 pays from 640 tokens on"
+        "with many reuses, padding to 1280 pays from 641 tokens"
     )
     unpriced = planned(1000, blocks(256, minimum=1100, read=None))
     assert unpriced.reason == "100 tokens below the minimum of 1100: nothing is cached"
@@ -187,7 +188,7 @@ def test_filling_up_pays_from_the_length_that_the_vendor_publishes(reuses: int, 
     rule = blocks(128, minimum=4096, read=0.1, write=1.25)
     just_below, just_above = (planned(tokens, rule, "auto", reuses) for tokens in (int(pays_from), int(pays_from) + 1))
     assert just_below.action == "unpaid"
-    assert f"{pays_from:g}" in numbers(just_below)
+    assert str(int(pays_from) + 1) in numbers(just_below)
     assert just_above.goal == 4096
 
 

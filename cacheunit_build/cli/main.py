@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 COMMANDS = {
     "build": "Compile what changed, write artifacts, then the lock.",
     "check": "Compile in memory and compare with the lock and build/.",
-    "clean": "Remove the local cache.",
+    "clean": "Remove .cacheunit/, the local cache.",
     "count": "Count the tokens of a text.",
     "diff": "Show what a change does to the cache.",
     "explain": "Explain an artifact: inputs, plan, changes since the lock.",
     "git": "Set git up to merge and show locks by entry.",
     "init": "Create a project, with a prefix for each existing prompt.",
-    "lint": "Find what would break the cache or leak.",
+    "lint": "Show what would break the cache or leak information.",
     "pad": "Print a text with padding up to a cache-unit boundary.",
     "probe": "Measure the cache rule of a live endpoint.",
     "schema": "Print the JSON Schema of a manifest or of the settings.",
     "show": "Print the exact bytes of an artifact.",
     "targets": "List the known targets and those of the project.",
-    "verify": "Compare the cache hits of a live endpoint with the prediction.",
+    "verify": "Send artifacts to a live endpoint and compare its cache hits.",
     "watch": "Build again whenever a source changes.",
 }
 """Every command with its line in the help. `commands/NAME.py` has the command NAME, and is imported when it runs."""

@@ -142,7 +142,7 @@ def _plan_below_minimum(tokens: int, rule: CacheRule, unit: int, padding: Paddin
     if rule.read is None or rule.write is None:
         return PaddingPlan(action="unknown", goal=None, reason=f"{missing}; the target's prices are unknown")
     pays_from = goal * (rule.read + (rule.write - rule.read) / padding.reuses)
-    reason = f"{missing}; with {padding.reuses} reuses, padding to {goal} pays from {_price(pays_from)} tokens"
+    reason = f"{missing}; with {padding.reuses} reuses, padding to {goal} pays from {_first_paying(pays_from)} tokens"
     if tokens > pays_from:
         return PaddingPlan(action="floor", goal=goal, reason=reason)
     return PaddingPlan(action="unpaid", goal=None, reason=reason)
@@ -152,7 +152,12 @@ def _when_filling_pays(goal: int, rule: CacheRule) -> str:
     """Returns from which length padding up to `goal` would pay with many reuses, as the end of a reason."""
     if rule.read is None:
         return ""
-    return f"; with many reuses, padding to {goal} pays from {_price(goal * rule.read)} tokens"
+    return f"; with many reuses, padding to {goal} pays from {_first_paying(goal * rule.read)} tokens"
+
+
+def _first_paying(tokens: float) -> int:
+    """Returns the first whole number of tokens above a threshold."""
+    return math.floor(tokens) + 1
 
 
 def _missing(tokens: int, minimum: int) -> str:

@@ -75,9 +75,6 @@ def _without_shorthands(document: Document) -> Document:
 
     system: a.md.j2   ->  system: [a.md.j2]
     padding: always   ->  padding: {mode: always}
-
-    Raises:
-        CacheunitError: `system` is neither text nor a list.
     """
     value = dict(document.value)
     if isinstance(value.get("system"), str):

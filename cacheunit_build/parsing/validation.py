@@ -117,6 +117,8 @@ def _complaint(details: ErrorDetails) -> str:
         return _COMPLAINTS[kind] + got
     if kind == "literal_error":
         return f"must be {context['expected']}{got}"
+    if kind.startswith("date_"):
+        return f"must be a date, such as 2026-11-29{got}"
     if kind == "value_error":
         return str(context["error"])
     if kind in ("too_short", "string_too_short"):

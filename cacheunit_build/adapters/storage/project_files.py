@@ -96,7 +96,7 @@ class DiskFiles:
         if stat is not None or (not linked and not os.path.lexists(full_path)):
             return stat
         if not Path(full_path).resolve().is_relative_to(self.root):
-            raise fail(f'"{path}" is a link out of the project', hint="copy the file into the project")
+            raise fail(f'"{path}" leads out of the project through a link', hint="copy the file into the project")
         return stat_of(full_path)
 
     def fingerprint(self, path: str) -> str | None:
