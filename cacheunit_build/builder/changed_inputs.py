@@ -56,11 +56,10 @@ class ChangedInputs:
         """
         then = dict(now)
         for path in now:
-            committed = self._adapters.history.before(path)
+            committed = self._adapters.history.committed_with_lock(path)
             if committed is None:
                 return now
-            data = committed[0]
-            then[path] = None if data is None else _as_checked_out(data, now[path])
+            then[path] = None if committed.data is None else _as_checked_out(committed.data, now[path])
         return then
 
 

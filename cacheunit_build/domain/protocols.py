@@ -69,46 +69,53 @@ class ProjectFiles(SourceFiles, Protocol):
 
 
 class Tokenizer(Protocol):
-    """A vocabulary that is loaded."""
+    """A loaded vocabulary."""
 
     @property
     def identity(self) -> str:
         """The fingerprint of the vocabulary."""
 
     @property
-    def controls(self) -> Collection[int]:
-        """The ids of its control tokens."""
+    def label(self) -> str:
+        """The name of the library that encodes, and why its ids can be relied on."""
+
+    @property
+    def control_ids(self) -> Collection[int]:
+        """The ids of the control tokens."""
 
     @property
     def margin(self) -> float:
-        """The share by which a count may be off; 0 with the model's own vocabulary."""
+        """The share by which a count may be wrong; 0 with the model's own vocabulary."""
 
     @property
     def files(self) -> Sequence[str]:
-        """The files that it was loaded from, outside of the project."""
+        """The paths of the files that it was loaded from, if outside of the project."""
 
-    @property
-    def engine(self) -> str:
-        """What encodes, and why its ids are to be believed."""
-
-    def controls_in(self, text: str) -> Sequence[str]:
-        """The control tokens that a text spells, each once."""
+    def control_tokens_in(self, text: str) -> Sequence[str]:
+        """Returns the control tokens in a text, each once, in order of appearance."""
 
     def encode(self, text: str, *, literal: bool = False) -> Sequence[int]:
-        """The token ids of a text, control tokens read as such, or with `literal` as characters."""
+        """Returns the token ids of a text; with `literal`, control tokens in it are encoded as ordinary characters."""
 
-    def pieces(self, text: str) -> Sequence[bytes]:
-        """The bytes of each token of a text; joined, they are the text."""
+    def token_bytes(self, text: str) -> Sequence[bytes]:
+        """Returns the bytes of each token of a text; joined, they are the text."""
 
 
 class TokenizerLoader(Protocol):
-    """Where vocabularies come from."""
+    """Loads vocabularies."""
 
     def load(self, spec: TokenizerSpec) -> Tokenizer:
-        """The vocabulary that `spec` names."""
+        """Returns the vocabulary that `spec` names.
 
-    def keep(self) -> None:
-        """Keeps what was loaded in a form that loads faster the next time, if it can."""
+        Raises:
+            CacheunitError: it is not installed, missing, invalid, or has another sha256.
+        """
+
+    def with_project_files(self, read: Callable[[str], bytes | None]) -> TokenizerLoader:
+        """Returns a loader that reads files of the project by `read`, and keeps what is loaded from elsewhere."""
+
+    def save_cache(self) -> None:
+        """Caches what was parsed, so that it loads faster the next time. A failure is ignored."""
 
 
 class SecretScanner(Protocol):
@@ -119,12 +126,22 @@ class SecretScanner(Protocol):
 
 
 class EncoderLoader(Protocol):
-    """How a model's own Python encoder is brought in."""
+    """Loads a model's own Python encoder, which makes the text of a conversation."""
 
     def __call__(
         self, source: bytes, path: str, function: str, arguments: Mapping[str, Any]
     ) -> Callable[[Conversation], str]:
-        """What that function of that file makes of a conversation."""
+        """Returns the encoder: a function of the Python file `source`.
+
+        Args:
+            source: the bytes of the file, which is run.
+            path: the path of the file, for messages.
+            function: the name of the function.
+            arguments: passed to the function by name at each call.
+
+        Raises:
+            CacheunitError: now, or when the encoder is called: the file or the function fails.
+        """
 
 
 class RecordStore(Protocol):
@@ -191,11 +208,29 @@ class Endpoint(Protocol):
         """Waits before the next request."""
 
 
-class History(Protocol):
-    """What version control remembers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedFile:
+    """A file as it is in a commit.
 
-    def before(self, path: str) -> tuple[bytes | None] | None:
-        """The bytes of a file when the present lock was committed, None inside where absent; None if unknown."""
+    Attributes:
+        data: its bytes; None if the commit does not contain it.
+    """
+
+    data: bytes | None
+
+
+class History(Protocol):
+    """The version history of a project."""
+
+    def committed_with_lock(self, path: str) -> CommittedFile | None:
+        """Returns a file as it was committed together with the present lock.
+
+        Args:
+            path: the file, relative to the project root.
+
+        Returns:
+            None if that is unknown: there is no history, or the lock was changed since it was committed.
+        """
 
 
 class CompileInputs(Protocol):

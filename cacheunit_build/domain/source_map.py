@@ -1,4 +1,10 @@
-"""Where text came from: each run of characters of a rendered text, with the places in the sources that gave it."""
+"""Source maps: for each character of a rendered text, the source lines that it comes from.
+
+Example: `prefixes/a.yaml` names `top.j2` on line 1, whose line 2 is `{% include 'rules.j2' %}`, and line 1 of `rules.j2`
+is `Be kind.`. Each character of "Be kind." then has this chain:
+
+    rules.j2:1 < top.j2:2 < prefixes/a.yaml:1
+"""
 
 from __future__ import annotations
 
@@ -8,67 +14,98 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
-    """A line of a file: the path relative to the project root, the line from 1."""
+    """A line of a source file.
+
+    Attributes:
+        path: the file, relative to the project root.
+        line: the line number, from 1.
+    """
 
     path: str
     line: int
 
 
 SourceChain = tuple[SourceLine, ...]
-"""The place that spells a character, then those that bring it in: the expression that prints it, the include, …"""
+"""The line that contains a character, then the lines that bring it into the text: the expression that prints it, the
+include around that, and last the manifest. Empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedSpan:
-    """`length` characters from one place. Where `advancing`, each line end in them goes one line on in the source."""
+    """A run of characters with one chain of source lines.
+
+    Attributes:
+        length: the number of characters.
+        chain: the source lines of its first character.
+        verbatim: True if the characters are copied unchanged from the source, so that each newline among them moves the
+            first line of the chain on by one. False if all of them come from one source line.
+    """
 
     length: int
     chain: SourceChain
-    advancing: bool = False
+    verbatim: bool = False
 
 
 class SourceMap:
-    """The origin of every character of one text.
+    r"""The source lines of every character of one text.
+
+    Example, for the text "a\nb!" of a template and a "!" printed by an expression on its line 2:
+
+        spans    length 3, t.j2:1, verbatim   length 1, t.j2:2
+        at(0)    t.j2:1
+        at(2)    t.j2:2                        (one newline after the start of its span)
+        at(3)    t.j2:2
 
     Args:
         text: the rendered text.
-        pieces: runs of characters in order; together as long as the text.
+        spans: its spans in order; together as long as the text. Empty ones are dropped.
     """
 
-    def __init__(self, text: str, pieces: Iterable[MappedSpan]) -> None:
+    def __init__(self, text: str, spans: Iterable[MappedSpan]) -> None:
         self.text = text
-        self.pieces = tuple(piece for piece in pieces if piece.length)
-        self._starts = list(accumulate((piece.length for piece in self.pieces), initial=0))
+        self._spans = tuple(span for span in spans if span.length)
+        self._starts = list(accumulate((span.length for span in self._spans), initial=0))
 
     def at(self, offset: int) -> SourceChain:
-        """The chain of the character at `offset`; that of the last one behind the end; none for an empty text."""
-        if not self.pieces:
+        """Returns the chain of the character at `offset`.
+
+        An offset past the end gets the chain of the last character; an empty text has none.
+        """
+        if not self._spans:
             return ()
-        index = min(max(bisect_right(self._starts, offset) - 1, 0), len(self.pieces) - 1)
-        piece, start = self.pieces[index], self._starts[index]
-        if not piece.advancing or not piece.chain:
-            return piece.chain
-        end = min(offset, start + piece.length - 1)
-        first, *others = piece.chain
+        index = min(max(bisect_right(self._starts, offset) - 1, 0), len(self._spans) - 1)
+        span, start = self._spans[index], self._starts[index]
+        if not span.verbatim or not span.chain:
+            return span.chain
+        end = min(offset, start + span.length - 1)
+        first, *others = span.chain
         return (SourceLine(path=first.path, line=first.line + self.text.count("\n", start, end)), *others)
 
-    def spans(self, start: int = 0, end: int | None = None) -> Iterable[tuple[int, int, MappedSpan]]:
-        """Start, end and piece of each run, in order; of those only that have characters from `start` to `end`."""
+    def spans(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, MappedSpan]]:
+        """Yields the spans that overlap the characters from `start` to `end`, in order.
+
+        Each comes with its own start and end in the text, which may lie outside of the range asked for.
+        """
         last = len(self.text) if end is None else end
-        for index in range(max(bisect_right(self._starts, start) - 1, 0), len(self.pieces)):
+        for index in range(max(bisect_right(self._starts, start) - 1, 0), len(self._spans)):
             if self._starts[index] >= last:
                 break
-            yield self._starts[index], self._starts[index + 1], self.pieces[index]
+            yield self._starts[index], self._starts[index + 1], self._spans[index]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceMaps:
-    """The source maps of a rendered variant: of its system text, and of each worked turn."""
+    """The source maps of one rendered variant.
+
+    Attributes:
+        system: the map of its system text.
+        turns: the maps of its worked examples, one a turn.
+    """
 
     system: SourceMap
     turns: tuple[SourceMap, ...]

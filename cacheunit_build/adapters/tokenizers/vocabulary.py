@@ -1,159 +1,200 @@
-"""A loaded vocabulary: text to ids, what need not be encoded twice encoded once."""
+"""A loaded vocabulary: turns text into token ids, and encodes a text that it has seen before only once."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.fingerprint import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-_MOST_REMEMBERED = 64
+_MAX_CACHED_TEXTS = 64
 
-SHORT = 400
-"""A text of no more characters is encoded whole each time."""
+MAX_UNSPLIT = 400
+"""Texts of up to this many characters are never split at a line end: encoding them costs less than the cache."""
 
-# A line end and a visible character: no piece of any pattern used here reaches over it, and none before it depends on
-# what follows that character. ("/" is left out: o200k_base takes it along with a line end; "[" is, so that a padding's
-# label is no cut, and the text before it is the one that was remembered.) Looked for from behind.
-_CUT = re.compile(r"[!-.0-Z\\-~](?=\n)")
+# A long text may be encoded in two parts, split between a line end and a visible character: no piece of the patterns used
+# here spans that point, and none before it depends on what follows that character. Two characters are left out: "/",
+# which o200k_base joins to a line end, and "[", with which a padding label begins, so that the text in front of the
+# padding is what the cache holds. The pattern is matched against the reversed text, to find the last such point first:
+#
+#     text                     split
+#     "Be kind.\nBe brief."    "Be kind.\n" + "Be brief."
+#     "One\n/two" "One\n[two"  none
+_SAFE_SPLIT = re.compile(r"[!-.0-Z\\-~](?=\n)")
 
 
 class Engine(Protocol):
-    """What turns text into token ids; one that `cuts` encodes a text as the parts on either side of a safe cut."""
+    """A tokenizer library with one vocabulary loaded.
 
-    cuts: bool
-
-    def encode(self, text: str, *, literal: bool = False) -> list[int]:
-        """The token ids of `text`; `literal`: the text of a control token is characters like any other."""
-
-    def pieces(self, text: str, ids: Sequence[int]) -> list[bytes]:
-        """The bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
-
-
-class ControlTexts:
-    """The texts of control tokens, found as an alternation of them all, longest first, would find them.
-
-    Such a pattern of a thousand texts takes longer to compile than a vocabulary to load: only their first characters
-    are looked for, and what stands there is looked up.
+    Attributes:
+        splits_at_lines: whether a text has the same ids if its two parts around a safe split are encoded separately.
     """
 
-    def __init__(self, texts: Collection[str]) -> None:
-        self._texts = frozenset(texts)
-        lengths: dict[str, set[int]] = {}
-        for text in self._texts:
-            lengths.setdefault(text[:2], set()).add(len(text))
-            lengths.setdefault(text[0], set())
-        for start, known in lengths.items():
-            known.update({1} if start[0] in self._texts else ())
-        self._lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
-        firsts = "".join(sorted({text[0] for text in self._texts}))
+    splits_at_lines: bool
+
+    def encode(self, text: str, *, literal: bool = False) -> list[int]:
+        """Returns the token ids of `text`.
+
+        Args:
+            text: what to encode; without control tokens if `literal` is False and the vocabulary splits at them.
+            literal: encode control tokens as ordinary characters.
+        """
+
+    def token_bytes(self, text: str, ids: Sequence[int]) -> list[bytes]:
+        """Returns the bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
+
+
+class ControlTokens:
+    """The control tokens of a vocabulary, and a search for them in text.
+
+    The search returns what a regular expression of all tokens, longest first, would match. Compiling one for a thousand
+    tokens takes longer than loading the vocabulary, so only their first characters are searched for.
+
+    Args:
+        ids: text -> id of each token.
+    """
+
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        self.ids = dict(ids)
+        self.id_set = frozenset(ids.values())
+        self._lengths = self._lengths_by_start()
+        firsts = "".join(sorted({text[0] for text in self.ids}))
         self._first = re.compile(f"[{re.escape(firsts)}]") if firsts else None
 
-    def places(self, text: str) -> Iterator[tuple[int, str]]:
-        """Where each begins, and which it is, from left to right, none within another."""
+    def _lengths_by_start(self) -> dict[str, list[int]]:
+        """Returns the lengths to try, longest first, for each start: the first two characters, or the first one.
+
+        Tokens "<a>", "<a><b>" and "<" give {"<a": [6, 3, 1], "<": [1]}.
+        """
+        lengths: dict[str, set[int]] = {}
+        for text in self.ids:
+            lengths.setdefault(text[:2], set()).add(len(text))
+            lengths.setdefault(text[0], set())
+        for start, sizes in lengths.items():
+            sizes.update({1} if start[0] in self.ids else ())
+        return {start: sorted(sizes, reverse=True) for start, sizes in lengths.items()}
+
+    def find(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yields the offset and the text of each control token in `text`, left to right, without overlaps."""
         end = 0
-        for found in self._first.finditer(text) if self._first else ():
-            begin = found.start()
-            if begin >= end:
-                for length in self._lengths.get(text[begin : begin + 2]) or self._lengths[text[begin]]:
-                    spelt = text[begin : begin + length]
-                    if spelt in self._texts:
-                        end = begin + len(spelt)  # which is less where the text ends
-                        yield begin, spelt
-                        break
+        for match in self._first.finditer(text) if self._first else ():
+            begin = match.start()
+            if begin < end:
+                continue
+            for length in self._lengths.get(text[begin : begin + 2]) or self._lengths[text[begin]]:
+                token = text[begin : begin + length]  # shorter than `length` where the text ends
+                if token in self.ids:
+                    end = begin + len(token)
+                    yield begin, token
+                    break
 
 
+@dataclass(kw_only=True, eq=False)
 class Vocabulary:
-    """A loaded vocabulary. The text of a control token counts as that token, as in a rendered chat template.
+    """A loaded vocabulary; implements the protocol `Tokenizer`.
 
-    `identity` is the fingerprint of the vocabulary file, `engine` says what encodes, `control_texts` are its control
-    tokens with their ids, and `controls` those ids; `margin` is the share by which an estimate may be off. Where
-    control tokens `isolate`, the text on either side of one is encoded as if alone: it is encoded once, and remembered.
+    Attributes:
+        engine: what encodes.
+        identity: the fingerprint of the vocabulary file, or of the file and the margin for an estimate.
+        label: the name of the engine, and why its ids can be relied on (docs/tokenizers.md).
+        control_tokens: its control tokens. In text they are encoded as such, as in a rendered chat template.
+        splits_at_controls: whether the text on either side of a control token is encoded as if it stood alone. It is
+            then encoded once, and cached.
+        ordinary: the control tokens that are ordinary text, such as umlauts, and so are allowed in content.
+        margin: the share by which a count may be wrong: 0 with the model's own vocabulary.
+        files: the paths of the files that it was loaded from, if outside of the project.
     """
 
-    def __init__(  # noqa: PLR0913 - what a vocabulary is known by
-        self,
-        engine: Engine,
-        *,
-        identity: str,
-        label: str,
-        control_texts: dict[str, int],
-        isolate: bool = True,
-        harmless: frozenset[str] = frozenset(),
-    ) -> None:
-        self._engine = engine
-        self.identity = identity
-        self.engine = label
-        self.control_texts = control_texts
-        self.controls = frozenset(control_texts.values())
-        self.margin = 0.0
-        self._harmless = harmless
-        self.files: tuple[str, ...] = ()
-        self._texts = ControlTexts(control_texts)
-        self._isolate = isolate
-        self._remembered: dict[str, list[int]] = {}
+    engine: Engine
+    identity: str
+    label: str
+    control_tokens: ControlTokens
+    splits_at_controls: bool = True
+    ordinary: frozenset[str] = frozenset()
+    margin: float = 0.0
+    files: tuple[str, ...] = ()
+    _cached_ids: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def control_ids(self) -> frozenset[int]:
+        """The ids of the control tokens."""
+        return self.control_tokens.id_set
 
     def as_estimate(self, margin: float) -> Vocabulary:
-        """The same vocabulary as a ruler for models whose own is unknown: no control tokens, counts within `margin`."""
+        """Returns this vocabulary as an estimate for another model: without control tokens, counts within `margin`."""
         identity = PREFIX + hashlib.sha256(f"{self.identity} within {margin}".encode()).hexdigest()
-        estimate = Vocabulary(self._engine, identity=identity, label=f"estimate, within {margin:.0%}", control_texts={})
-        estimate.margin = margin
-        estimate.files = self.files
-        return estimate
+        return Vocabulary(
+            engine=self.engine,
+            identity=identity,
+            label=f"estimate, within {margin:.0%}",
+            control_tokens=ControlTokens({}),
+            margin=margin,
+            files=self.files,
+        )
 
     def encode(self, text: str, *, literal: bool = False) -> list[int]:
-        """The token ids of `text`; with `literal`, control tokens in it are but characters.
+        """Returns the token ids of `text`.
+
+        Args:
+            text: what to encode.
+            literal: encode control tokens as ordinary characters.
 
         Raises:
-            CacheunitError: the encoder gave up on the text.
+            CacheunitError: the tokenizer library failed on the text.
         """
-        if literal or not self._isolate or not self.control_texts:
-            return self._encode(text, literal=literal or not self.control_texts)
+        if literal or not self.splits_at_controls or not self.control_tokens.ids:
+            return self._encode(text, literal=literal or not self.control_tokens.ids)
         ids: list[int] = []
-        done = 0
-        for begin, spelt in self._texts.places(text):
-            if begin > done:
-                ids += self._remember(text[done:begin])
-            ids.append(self.control_texts[spelt])
-            done = begin + len(spelt)
-        return ids + self._remember(text[done:]) if done < len(text) else ids
+        end = 0
+        for begin, token in self.control_tokens.find(text):
+            if begin > end:
+                ids += self._encode_between_controls(text[end:begin])
+            ids.append(self.control_tokens.ids[token])
+            end = begin + len(token)
+        return ids + self._encode_between_controls(text[end:]) if end < len(text) else ids
 
-    def _remember(self, part: str) -> list[int]:
-        """The ids of text without control tokens; what stands before the last safe cut is encoded once."""
-        cut = 0
-        if self._engine.cuts and len(part) > SHORT:
-            cut = next((place.start() + 1 for place in _CUT.finditer(part[::-1])), 0)
-            cut = len(part) - cut if cut else 0
-        if not cut:
-            return self._once(part)
-        return self._once(part[:cut]) + self._encode(part[cut:], literal=False)
+    def _encode_between_controls(self, text: str) -> list[int]:
+        """Encodes text without control tokens; the part before its last safe split comes from the cache."""
+        split = self._last_safe_split(text)
+        if split == 0:
+            return self._encode_cached(text)
+        return self._encode_cached(text[:split]) + self._encode(text[split:], literal=False)
 
-    def _once(self, part: str) -> list[int]:
-        ids = self._remembered.get(part)
+    def _last_safe_split(self, text: str) -> int:
+        """Returns the offset of the last safe split in a long text; 0 if there is none."""
+        if not self.engine.splits_at_lines or len(text) <= MAX_UNSPLIT:
+            return 0
+        match = _SAFE_SPLIT.search(text[::-1])
+        return len(text) - match.end() if match else 0
+
+    def _encode_cached(self, text: str) -> list[int]:
+        ids = self._cached_ids.get(text)
         if ids is None:
-            if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
-            ids = self._remembered[part] = self._encode(part, literal=False)
+            if len(self._cached_ids) >= _MAX_CACHED_TEXTS:
+                self._cached_ids.clear()
+            ids = self._cached_ids[text] = self._encode(text, literal=False)
         return ids
 
     def _encode(self, text: str, *, literal: bool) -> list[int]:
+        """Encodes with the engine; a panic of its Rust code, which is no `Exception`, becomes an ordinary error."""
         try:
-            return self._engine.encode(text, literal=literal)
+            return self.engine.encode(text, literal=literal)
         except BaseException as error:
             if type(error).__name__ != "PanicException":
                 raise
-            raise fail(f"the tokenizer gave up on a text of {len(text)} characters: {error}") from None
+            raise fail(f"the tokenizer failed on a text of {len(text)} characters: {error}") from None
 
-    def controls_in(self, text: str) -> list[str]:
-        """The control tokens that `text` spells, each once, in their order."""
-        found = dict.fromkeys(spelt for _, spelt in self._texts.places(text))
-        return [token for token in found if token not in self._harmless]
+    def control_tokens_in(self, text: str) -> list[str]:
+        """Returns the control tokens in `text`, without ordinary ones, each once, in order of appearance."""
+        tokens = dict.fromkeys(token for _, token in self.control_tokens.find(text))
+        return [token for token in tokens if token not in self.ordinary]
 
-    def pieces(self, text: str) -> list[bytes]:
-        """The bytes of each token of `text`, in order."""
-        return self._engine.pieces(text, self.encode(text))
+    def token_bytes(self, text: str) -> list[bytes]:
+        """Returns the bytes of each token of `text`, in order."""
+        return self.engine.token_bytes(text, self.encode(text))

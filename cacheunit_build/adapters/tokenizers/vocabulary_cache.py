@@ -1,7 +1,7 @@
-"""Vocabularies in a form that loads fast, kept in the local cache: nothing is parsed, and each token is cut out.
+"""Caches parsed vocabularies in a format that loads fast: the tokens are sliced from one block of bytes, not parsed.
 
-A form is found by the sha256 of the vocabulary file, which was read. It is believed only if it was made by this very
-code, and if the hash at its head is that of all that follows; else the vocabulary is read anew, as without a cache.
+A cached vocabulary is looked up by the sha256 of its file, which has been read. It is used only if this very code wrote
+it and its checksum is right; otherwise the vocabulary file is parsed.
 """
 
 from __future__ import annotations
@@ -21,88 +21,106 @@ if TYPE_CHECKING:
 
 _DIGEST = hashlib.sha256().digest_size
 _HEAD = struct.Struct("<I")
-_MADE_BY = ("vocabulary_cache.py", "tiktoken_conversion.py", "loader.py")
+_CODE = ("vocabulary_cache.py", "tiktoken_conversion.py", "loader.py")
+"""The modules that decide what a cached vocabulary contains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """What a vocabulary file says: bytes -> id of each token, control tokens, and those of them that harm nobody."""
+    """The contents of a vocabulary file; tiktoken calls token ids ranks, since lower ones are merged first.
+
+    Attributes:
+        tokens: bytes -> id of each token, control tokens excluded.
+        controls: text -> id of each control token.
+        ordinary: the control tokens that are ordinary text.
+    """
 
     tokens: dict[bytes, int]
     controls: Mapping[str, int]
-    harmless: frozenset[str]
+    ordinary: frozenset[str]
 
 
-class CompiledVocabularies:
-    """The compiled forms in a cache folder, which need not exist. Only `keep` writes.
+class VocabularyCache:
+    """The parsed vocabularies in a cache folder, which need not exist. Only `save` writes.
 
     Args:
-        folder: the cache folder; None where nothing is kept.
+        folder: the cache folder; None to cache nothing.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._made: dict[str, Ranks] = {}
+        self._unsaved: dict[str, Ranks] = {}
 
-    def ranks(self, digest: str, make: Callable[[], Ranks]) -> Ranks:
-        """What the vocabulary file of that sha256 says: by its compiled form, else as `make` reads the file."""
-        ranks = self._find(digest)
+    def ranks(self, digest: str, parse: Callable[[], Ranks]) -> Ranks:
+        """Returns the vocabulary whose file has the sha256 `digest`, from the cache or else from `parse`."""
+        ranks = self._load(digest)
         if ranks is None:
-            ranks = self._made[digest] = make()
+            ranks = self._unsaved[digest] = parse()
         return ranks
 
-    def keep(self) -> None:
-        """Writes the forms that were not there. Failing to is no fault."""
-        while self._made:
-            digest, ranks = self._made.popitem()
+    def save(self) -> None:
+        """Writes the vocabularies that had to be parsed. A failure is ignored: the cache is optional."""
+        while self._unsaved:
+            digest, ranks = self._unsaved.popitem()
             path = self._path(digest)
             if path is not None:
-                body = _made_by() + _packed(ranks)
+                body = _code_digest() + _pack(ranks)
                 write_cache_file(str(path), hashlib.sha256(body).digest() + body)
 
     def _path(self, digest: str) -> Path | None:
         return None if self._folder is None else self._folder / f"{digest}.ranks"
 
-    def _find(self, digest: str) -> Ranks | None:
+    def _load(self, digest: str) -> Ranks | None:
+        """Reads a cached vocabulary; returns None if there is none, or if it is damaged or written by other code."""
         path = self._path(digest)
         if path is None:
             return None
         try:
             data = path.read_bytes()
             body = memoryview(data)[_DIGEST:]
-            if hashlib.sha256(body).digest() != data[:_DIGEST] or body[:_DIGEST] != _made_by():
+            if hashlib.sha256(body).digest() != data[:_DIGEST] or body[:_DIGEST] != _code_digest():
                 return None
-            return _unpacked(body[_DIGEST:])
+            return _unpack(body[_DIGEST:])
         except (OSError, ValueError, TypeError, KeyError, struct.error):
             return None
 
 
-def _made_by() -> bytes:
-    """The hash of the code that decides what a form says."""
-    sources = [Path(__file__).with_name(name).read_bytes() for name in _MADE_BY]
+def _code_digest() -> bytes:
+    """Returns the hash of the code that decides what a cached vocabulary contains."""
+    sources = [Path(__file__).with_name(name).read_bytes() for name in _CODE]
     return hashlib.sha256(b"".join(hashlib.sha256(source).digest() for source in sources)).digest()
 
 
-def _packed(ranks: Ranks) -> bytes:
-    """A head of JSON after its length; then the length of each token, its id, and all tokens in a row."""
+def _pack(ranks: Ranks) -> bytes:
+    """Encodes a vocabulary as bytes; integers are 32-bit, little-endian.
+
+    | bytes | content |
+    | --- | --- |
+    | 4 | size of the header |
+    | size | header as JSON: number of tokens n, control tokens, ordinary ones |
+    | 4 n | length of each token |
+    | 4 n | id of each token |
+    | the rest | all tokens in a row |
+    """
     count = len(ranks.tokens)
-    words = {"tokens": count, "controls": dict(ranks.controls), "harmless": sorted(ranks.harmless)}
-    head = json.dumps(words).encode()
+    fields = {"tokens": count, "controls": dict(ranks.controls), "ordinary": sorted(ranks.ordinary)}
+    header = json.dumps(fields).encode()
     lengths = struct.pack(f"<{count}I", *map(len, ranks.tokens))
     ids = struct.pack(f"<{count}I", *ranks.tokens.values())
-    return b"".join([_HEAD.pack(len(head)), head, lengths, ids, *ranks.tokens])
+    return b"".join([_HEAD.pack(len(header)), header, lengths, ids, *ranks.tokens])
 
 
-def _unpacked(data: memoryview) -> Ranks:
+def _unpack(data: memoryview) -> Ranks:
+    """Decodes the bytes that `_pack` made; raises one of the errors that `_load` catches if they are not whole."""
     (size,) = _HEAD.unpack_from(data)
-    words = json.loads(bytes(data[_HEAD.size : _HEAD.size + size]))
-    numbers = struct.Struct(f"<{words['tokens']}I")
+    fields = json.loads(bytes(data[_HEAD.size : _HEAD.size + size]))
+    numbers = struct.Struct(f"<{fields['tokens']}I")
     start = _HEAD.size + size
     ends = accumulate(numbers.unpack_from(data, start), initial=0)
     ids = numbers.unpack_from(data, start + numbers.size)
     tokens = bytes(data[start + 2 * numbers.size :])
     return Ranks(
         tokens=dict(zip((tokens[begin:end] for begin, end in pairwise(ends)), ids, strict=True)),
-        controls=words["controls"],
-        harmless=frozenset(words["harmless"]),
+        controls=fields["controls"],
+        ordinary=frozenset(fields["ordinary"]),
     )
