@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.prompt import Conversation, Turn
-from cacheunit_build.templating.chat_template import chat_template
+from cacheunit_build.domain.models import Conversation, Turn
+from cacheunit_build.templating.chat_template import load_chat_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ def model_file(model: str) -> bytes:
 
 def said(source: str, conversation: Conversation | None = None, **arguments: object) -> str:
     """What a template makes of a conversation."""
-    return chat_template(source.encode(), "chat.jinja", arguments)(conversation or spoken())
+    return load_chat_template(source.encode(), "chat.jinja", arguments)(conversation or spoken())
 
 
 def refused(source: str, conversation: Conversation | None = None, **arguments: object) -> str:
@@ -124,7 +124,7 @@ def _as_transformers(model: str, conversation: Conversation, **arguments: object
 @pytest.mark.parametrize("model", TEMPLATES)
 def test_a_models_own_template_gives_the_text_of_transformers(model: str) -> None:
     pytest.importorskip("transformers.utils.chat_template_utils")
-    framed = chat_template(model_file(model), TEMPLATES[model], {})
+    framed = load_chat_template(model_file(model), TEMPLATES[model], {})
     for conversation in CONVERSATIONS:
         assert framed(conversation) == _as_transformers(model, conversation)
 
@@ -142,7 +142,7 @@ def test_a_models_own_template_gives_the_text_of_transformers(model: str) -> Non
 )
 def test_arguments_reach_the_template_as_in_transformers(model: str, arguments: dict[str, object]) -> None:
     pytest.importorskip("transformers.utils.chat_template_utils")
-    text = chat_template(model_file(model), TEMPLATES[model], arguments)(spoken(tools=True, turns=2))
+    text = load_chat_template(model_file(model), TEMPLATES[model], arguments)(spoken(tools=True, turns=2))
     assert text == _as_transformers(model, spoken(tools=True, turns=2), **arguments)
     if arguments != {"enable_thinking": True}:
         assert text != _as_transformers(model, spoken(tools=True, turns=2))
@@ -200,12 +200,12 @@ For each function call, output the function name and arguments within the follow
 @pytest.mark.parametrize(("model", "expected"), [("qwen-2.5", QWEN), ("glm-4.7-flash", GLM)])
 def test_two_models_read_exactly_this(model: str, expected: str) -> None:
     conversation = Conversation(system="Be kind.", tools=(TOOLS[0],), turns=TURNS[:2], user="Hi")
-    assert chat_template(model_file(model), TEMPLATES[model], {})(conversation) == expected % SIGNATURE
+    assert load_chat_template(model_file(model), TEMPLATES[model], {})(conversation) == expected % SIGNATURE
 
 
 def test_tools_may_stand_before_the_system_text_or_after_it() -> None:
     for model, before in (("glm-4.7-flash", True), ("qwen-3", False)):
-        text = chat_template(model_file(model), TEMPLATES[model], {})(spoken("The system text.", tools=True))
+        text = load_chat_template(model_file(model), TEMPLATES[model], {})(spoken("The system text.", tools=True))
         assert (text.index('"search"') < text.index("The system text.")) is before
 
 
@@ -258,20 +258,20 @@ def test_tools_are_none_where_there_are_none_and_openais_form_elsewhere() -> Non
 
 
 def test_a_template_renders_the_same_text_each_time() -> None:
-    framed = chat_template(model_file("minimax-m3"), "chat.jinja", {})
+    framed = load_chat_template(model_file("minimax-m3"), "chat.jinja", {})
     texts = {framed(spoken(tools=True, turns=4)) for _ in range(3)}
     assert len(texts) == 1
 
 
 def test_the_budget_of_loops_is_that_of_one_text() -> None:
-    framed = chat_template(b"{% for i in range(400000) %}{% endfor %}{{ messages[-1].content }}", "chat.jinja", {})
+    framed = load_chat_template(b"{% for i in range(400000) %}{% endfor %}{{ messages[-1].content }}", "chat.jinja", {})
     assert [framed(spoken(user=user)) for user in "abc"] == ["a", "b", "c"]
 
 
 def test_the_budget_of_loops_is_that_of_one_thread() -> None:
     meeting = threading.Barrier(2, timeout=SECONDS)
     loops = "{% for i in range(600000) %}{% endfor %}{{ meet() and '' }}{% for i in range(300000) %}{% endfor %}"
-    framed = chat_template(f"{loops}{{{{ messages[-1].content }}}}".encode(), "chat.jinja", {"meet": meeting.wait})
+    framed = load_chat_template(f"{loops}{{{{ messages[-1].content }}}}".encode(), "chat.jinja", {"meet": meeting.wait})
     with ThreadPoolExecutor(2) as pool:
         texts = [*pool.map(lambda user: framed(spoken(user=user))[-1], "ab")]
     assert texts == ["a", "b"]
@@ -279,8 +279,8 @@ def test_the_budget_of_loops_is_that_of_one_thread() -> None:
 
 def test_line_ends_and_a_byte_order_mark_change_nothing() -> None:
     source = b"{% for message in messages %}\n<{{ message.role }}>\n{% endfor %}\nend\n"
-    plain = chat_template(source, "chat.jinja", {})(spoken())
-    windows = chat_template(b"\xef\xbb\xbf" + source.replace(b"\n", b"\r\n"), "chat.jinja", {})(spoken())
+    plain = load_chat_template(source, "chat.jinja", {})(spoken())
+    windows = load_chat_template(b"\xef\xbb\xbf" + source.replace(b"\n", b"\r\n"), "chat.jinja", {})(spoken())
     assert plain == windows == "<system>\n<user>\nend"
 
 
@@ -289,7 +289,7 @@ def test_line_ends_and_a_byte_order_mark_change_nothing() -> None:
 
 def from_config(config: object, **arguments: object) -> str:
     data = config if isinstance(config, bytes) else json.dumps(config).encode()
-    return chat_template(data, "model/tokenizer_config.json", arguments)(spoken())
+    return load_chat_template(data, "model/tokenizer_config.json", arguments)(spoken())
 
 
 TOKEN: Mapping[str, object] = {"__type": "AddedToken", "content": "<s>", "lstrip": False}
@@ -352,7 +352,7 @@ def test_a_config_that_is_no_json_is_refused_with_its_line() -> None:
 )
 def test_a_broken_template_is_refused_with_its_line_before_it_is_used(source: str, line: int) -> None:
     with pytest.raises(CacheunitError) as caught:
-        chat_template(source.encode(), "model/chat.jinja", {})
+        load_chat_template(source.encode(), "model/chat.jinja", {})
     (fault,) = caught.value.faults
     assert (fault.path, fault.line) == ("model/chat.jinja", line)
 
@@ -363,7 +363,7 @@ def test_a_template_too_deep_for_the_parser_is_refused() -> None:
 
 def test_a_template_that_is_not_utf8_is_refused_with_its_line() -> None:
     with pytest.raises(CacheunitError, match=r"chat\.jinja:2: not UTF-8"):
-        chat_template(b"one\ntw\xf6\n", "chat.jinja", {})
+        load_chat_template(b"one\ntw\xf6\n", "chat.jinja", {})
 
 
 def test_what_a_template_raises_is_told_with_its_place() -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from cacheunit_build.cli.scaffold import literal_template, new_project, prefix_name
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.manifest import parse_manifest
-from cacheunit_build.templating.environment import FrozenEnvironment
+from cacheunit_build.templating.environment import DeterministicEnvironment
 
 
 @given(st.text(st.sampled_from("{}%#-'\"\\ab\n ") | st.characters(exclude_categories=["Cs"], exclude_characters="\r")))
 def test_any_text_becomes_a_template_that_gives_it_back(text: str) -> None:
-    environment = FrozenEnvironment(lambda _name, _parent: literal_template(text))
+    environment = DeterministicEnvironment(lambda _name, _parent: literal_template(text))
     assert environment.get_template("t").render() == text
 
 

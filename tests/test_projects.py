@@ -155,7 +155,7 @@ def test_templates_that_include_one_another_are_named_in_a_chain(project: Projec
         }
     )
     ran = project.run("-q", "build")
-    message = "templates include one another without end"
+    message = "templates include each other in a cycle"
     start = f"error: templates/a.md.j2:2: {message}: a.md.j2 -> b.md.j2 -> a.md.j2\n"
     assert (ran.code, ran.err.startswith(start)) == (2, True), ran.err
 

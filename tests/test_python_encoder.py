@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.adapters.system.python_encoder import python_encoder
+from cacheunit_build.adapters.system.python_encoder import load_python_encoder
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.prompt import Conversation, Turn
@@ -41,7 +41,7 @@ def spoken(system: str = "Be kind.", *, tools: int = 0, turns: int = 0, user: st
 
 
 def encoder(source: str, function: str = "encode", **arguments: object) -> Callable[[Conversation], str]:
-    return python_encoder(source.encode(), "model/encoding.py", function, arguments)
+    return load_python_encoder(source.encode(), "model/encoding.py", function, arguments)
 
 
 def refused(source: str, function: str = "encode", **arguments: object) -> str:
@@ -95,7 +95,7 @@ def called_directly(conversation: Conversation, **arguments: object) -> str:
 def test_deepseeks_own_encoder_gives_the_text_of_a_direct_call(
     tools: int, turns: int, arguments: Mapping[str, object]
 ) -> None:
-    framed = python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", arguments)
+    framed = load_python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", arguments)
     for system in ("Be kind.", "One.\n\nTwo: {braces} \U0001f642\n"):
         for user in ("Hi", "\n\n", ""):
             conversation = spoken(system, tools=tools, turns=turns, user=user)
@@ -103,7 +103,7 @@ def test_deepseeks_own_encoder_gives_the_text_of_a_direct_call(
 
 
 def test_deepseek_is_given_its_tools_without_a_system_text_too() -> None:
-    framed = python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", {"thinking_mode": "chat"})
+    framed = load_python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", {"thinking_mode": "chat"})
     text = framed(spoken("", tools=2))
     assert text == called_directly(spoken("", tools=2), thinking_mode="chat")
     assert text.index('"name": "search"') < text.index('"name": "refund"') < text.index("Hi")
@@ -111,7 +111,7 @@ def test_deepseek_is_given_its_tools_without_a_system_text_too() -> None:
 
 def test_effort_changes_the_prefix_from_its_start() -> None:
     arguments = {"thinking_mode": "thinking", "reasoning_effort": "max"}
-    framed = python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", arguments)
+    framed = load_python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", arguments)
     text = framed(spoken())
     assert text == called_directly(spoken(), **arguments)
     assert text.index("Reasoning Effort: Absolute maximum") < text.index("Be kind.")
@@ -160,7 +160,7 @@ SHOW = "def encode(messages{parameters}):\n    import json\n    return json.dump
 def given(parameters: str, conversation: Conversation, shown: str = "0", **arguments: object) -> Any:  # noqa: ANN401
     """What an encoder with those parameters is given: the messages, and what it shows of the rest."""
     source = SHOW.format(parameters=parameters, shown=shown)
-    return json.loads(python_encoder(source.encode(), "encoding.py", "encode", arguments)(conversation))
+    return json.loads(load_python_encoder(source.encode(), "encoding.py", "encode", arguments)(conversation))
 
 
 @pytest.mark.parametrize("parameters", [", tools", ", tools=None", ", *, tools", ", *, tools=None, mode='x'"])
@@ -264,7 +264,7 @@ def test_a_file_that_is_no_python_is_refused_with_its_line() -> None:
 )
 def test_what_is_no_text_is_refused_by_its_type(value: str, kind: str) -> None:
     assert refused(f"def encode(messages):\n    return {value}\n") == (
-        f'model/encoding.py: "encode" gives {kind}, not text'
+        f'model/encoding.py: "encode" returns {kind}, not str'
     )
 
 
@@ -298,7 +298,7 @@ BROKEN = "def encode(messages):\n    return [len(messages)]\n"
         (
             "model/encoding.py:encode",
             {"model/encoding.py": BROKEN},
-            'model/encoding.py: a for mine: "encode" gives list, not text',
+            'model/encoding.py: a for mine: "encode" returns list, not str',
         ),
         ("../encoding.py:encode", {}, 'target "mine": path "../encoding.py" leaves its folder by ".."'),
     ],

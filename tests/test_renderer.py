@@ -1,4 +1,4 @@
-"""Rendering gives one text for one set of sources, and remembers every name it looked for."""
+"""Rendering is deterministic, and records every file that it looked up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_final_newlines_are_kept_where_files_are_joined() -> None:
     assert text({"a.j2": '{% include "b.j2" %}{% include "b.j2" %}B\n', "b.j2": "A\n"}) == "A\nA\nB\n"
 
 
-def test_line_ends_and_marks_of_the_editor_do_not_reach_the_text() -> None:
+def test_crlf_line_ends_and_byte_order_marks_are_removed() -> None:
     lf = {"a.j2": "x {{ v }}\ny {{ d }}\n", "d/d.txt": "1\n2\n"}
     crlf = {"a.j2": "\ufeffx {{ v }}\r\ny {{ d }}\r\n", "d/d.txt": "\ufeff1\r\n2\r\n"}
     manifest = 'system: a.j2\nvariables: {v: "%s"}\ndata: {d: d/d.txt}'
@@ -47,7 +47,7 @@ def test_line_ends_and_marks_of_the_editor_do_not_reach_the_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "whole"),
+    ("parts", "joined"),
     [
         (["A\n", "B\n"], "A\n\nB\n"),
         (["A\n\n\n", "\n\nB"], "A\n\nB"),
@@ -55,12 +55,12 @@ def test_line_ends_and_marks_of_the_editor_do_not_reach_the_text() -> None:
         (["\nA\n\n"], "\nA\n\n"),
     ],
 )
-def test_a_list_of_templates_is_joined_by_one_blank_line(parts: list[str], whole: str) -> None:
+def test_a_list_of_templates_is_joined_by_one_blank_line(parts: list[str], joined: str) -> None:
     files = {f"{index}.j2": part for index, part in enumerate(parts)}
-    assert text(files, f"system: [{', '.join(files)}]") == whole
+    assert text(files, f"system: [{', '.join(files)}]") == joined
 
 
-def test_every_name_that_was_looked_for_is_remembered_absent_ones_too() -> None:
+def test_every_file_that_was_looked_up_is_recorded_even_if_it_does_not_exist() -> None:
     files = {
         "a.j2": '{% extends base %}{% block b %}{% include ["no.j2", "c.j2"] %}{% include "gone.j2" ignore missing %}'
         '{% from "m.j2" import f %}{{ f() }}{{ d.x }}{% endblock %}',
@@ -76,7 +76,7 @@ def test_every_name_that_was_looked_for_is_remembered_absent_ones_too() -> None:
     first, second = same.render(variant), same.render(variant)
     assert first == second
     assert first.system == "CG1."
-    looked = {lookup.path: lookup.found is not None for lookup in first.lookups}
+    exists = {lookup.path: lookup.found is not None for lookup in first.lookups}
     absent = {"templates/no.j2": False, "templates/gone.j2": False}
     present = [
         "templates/a.j2",
@@ -86,13 +86,13 @@ def test_every_name_that_was_looked_for_is_remembered_absent_ones_too() -> None:
         "templates/n.j2",
         "data/d.yaml",
     ]
-    assert looked == dict.fromkeys(present, True) | absent
+    assert exists == dict.fromkeys(present, True) | absent
     asked = {lookup.path: lookup.asked_by for lookup in first.lookups}
     assert asked["templates/n.j2"] == "templates/m.j2"
     assert asked["templates/a.j2"] == asked["data/d.yaml"] == "prefixes/p.yaml"
 
 
-def test_an_imported_macro_sees_only_what_it_is_given() -> None:
+def test_an_imported_macro_sees_only_its_arguments_unless_imported_with_context() -> None:
     macro = "{% macro f() %}{{ who }}{% endmacro %}"
     with_context = {"a.j2": '{% from "m.j2" import f with context %}{{ f() }}', "m.j2": macro}
     shared = renderer(with_context)
@@ -107,7 +107,7 @@ def test_default_and_is_defined_still_work() -> None:
     assert text({"a.j2": '{{ x|default("d") }}{% if x is defined %}no{% endif %}'}) == "d"
 
 
-def test_values_print_as_a_prompt_should_read() -> None:
+def test_values_are_not_printed_as_python_spells_them() -> None:
     manifest = "system: a.j2\nvariables: {t: true, n: 12, v: 3.10, l: [a, b]}"
     assert text({"a.j2": "{{ t }} {{ n }} {{ v }} {{ l|join(', ') }} {{ l|tojson }}"}, manifest) == (
         'true 12 3.10 a, b ["a", "b"]'
@@ -126,7 +126,7 @@ def test_values_print_as_a_prompt_should_read() -> None:
         "{{ t }}",
     ],
 )
-def test_no_way_of_printing_spells_a_value_as_python_does(printed: str) -> None:
+def test_no_way_of_printing_uses_the_spelling_of_python(printed: str) -> None:
     assert text({"a.j2": printed}, "system: a.j2\nvariables: {t: true}") == "true"
     assert "prints null" in message({"a.j2": printed}, "system: a.j2\nvariables: {t: null}")
     assert "prints a mapping" in message({"a.j2": printed}, "system: a.j2\nvariables: {t: {a: 1}}")
@@ -138,7 +138,7 @@ def test_tojson_keeps_the_spelling_of_floats() -> None:
     assert shown.startswith('{"a": 3.10, "b": [1E-4, "1.50"]} {')
 
 
-def test_an_unsettled_merge_is_refused_and_a_quoted_one_is_not() -> None:
+def test_a_template_with_conflict_markers_is_refused_and_one_that_quotes_them_is_not() -> None:
     merge = "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n"
     assert "templates/a.j2:2: the template has merge-conflict markers" in message({"a.j2": merge})
     assert text({"a.j2": "A <<<<<<< line opens a conflict\n"}) == "A <<<<<<< line opens a conflict\n"
@@ -160,28 +160,28 @@ def test_tojson_neither_escapes_nor_sorts() -> None:
         ("{{ lipsum() }}", 'templates/a.j2:1: "lipsum" is undefined\n\nhint: "lipsum" is not available'),
         ("x\n{% if %}", "templates/a.j2:2: Expected an expression"),
         ("{{ ().__class__ }}", "templates/a.j2:1: access to attribute '__class__' of 'tuple' object is unsafe."),
-        ("{{ 'x' * 100000000 }}", "templates/a.j2:1: a product above 64000000 items"),
-        ("{{ 9 ** 99999 }}", "templates/a.j2:1: a power above 1000"),
+        ("{{ 'x' * 100000000 }}", "templates/a.j2:1: a product of more than 64,000,000 items"),
+        ("{{ 9 ** 99999 }}", "templates/a.j2:1: an exponent above 1,000"),
         ("{{ d.keys() - ['x'] }}", "templates/a.j2:1: a set has no order; select from a list instead"),
         ("{% for i in range(9999999) %}{% endfor %}", "templates/a.j2:1: loops of more than 1,000,000 steps"),
         ("{{ 1 / 0 }}", "templates/a.j2:1: ZeroDivisionError: division by zero"),
         ("{% include 'parts.md' %}", 'there is no template "parts.md"\n\nhint: did you mean "parts.j2"?'),
         ("{% include '../x' %}", 'templates/a.j2:1: path "../x" leaves its folder by ".."'),
-        ("{% include 'a.j2' %}", "templates include one another without end: a.j2 -> a.j2"),
-        ("{% include 'b.j2' %}", "templates include one another without end: a.j2 -> b.j2 -> a.j2"),
+        ("{% include 'a.j2' %}", "templates include each other in a cycle: a.j2 -> a.j2"),
+        ("{% include 'b.j2' %}", "templates include each other in a cycle: a.j2 -> b.j2 -> a.j2"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "a macro calls itself without end"),
         ("{% for k in range(3) %}{{ d.first.append }}{% endfor %}", '"append" is undefined'),
         ("", "prefixes/p.yaml:1: the system text is empty"),
     ],
 )
-def test_each_fault_of_a_template_has_its_place_and_a_hint(source: str, expected: str) -> None:
+def test_each_error_of_a_template_has_its_line_and_a_hint(source: str, expected: str) -> None:
     manifest = "system: a.j2\nvariables: {name: x, d: {first: 1}}"
     assert expected in message({"a.j2": source, "b.j2": '{% include "a.j2" %}', "parts.j2": ""}, manifest)
 
 
-def test_a_printed_object_is_told_by_its_address_unless_the_source_spells_it() -> None:
-    told = message({"a.j2": "{{ '%s'|format(d.items) }}"}, "system: a.j2\nvariables: {d: {x: 1}}")
-    assert 'prefixes/p.yaml:1: the text has the address of an object, "at 0x' in told
+def test_the_memory_address_of_a_printed_object_is_refused_unless_a_source_contains_it() -> None:
+    errors = message({"a.j2": "{{ '%s'|format(d.items) }}"}, "system: a.j2\nvariables: {d: {x: 1}}")
+    assert 'prefixes/p.yaml:1: the text contains the memory address of an object, "at 0x' in errors
     shown = "Trace: <object object at 0x7f00aa11bb22>"
     assert text({"a.j2": shown}) == shown
 
@@ -191,16 +191,16 @@ def test_recursion_that_ends_is_allowed() -> None:
     assert text({"a.j2": '{% set n = 0 %}{% include "t.j2" %}', "t.j2": tree}) == "012345"
 
 
-def test_the_faults_of_all_entries_are_told_at_once() -> None:
-    told = message({"a.j2": "{{ x }}", "b.j2": "{{ y }}"}, "system: [a.j2, b.j2, c.j2]")
-    assert [line for line in told.splitlines() if line and not line.startswith("hint")] == [
+def test_the_errors_of_all_entries_are_reported_together() -> None:
+    errors = message({"a.j2": "{{ x }}", "b.j2": "{{ y }}"}, "system: [a.j2, b.j2, c.j2]")
+    assert [line for line in errors.splitlines() if line and not line.startswith("hint")] == [
         'templates/a.j2:1: "x" is undefined',
         'templates/b.j2:1: "y" is undefined',
         'prefixes/p.yaml:1: there is no template "c.j2"',
     ]
 
 
-def test_worked_turns_are_rendered_or_taken_literally() -> None:
+def test_worked_turns_are_rendered_from_a_template_or_copied_from_the_manifest() -> None:
     turns_typed = "examples:\n- {role: user, template: e.j2}\n- {role: assistant, text: '{{ v }}'}"
     manifest = f"system: a.j2\nvariables: {{v: x}}\n{turns_typed}"
     turns = rendered({"a.j2": "s", "e.j2": "<{{ v }}>"}, manifest).turns

@@ -1,4 +1,4 @@
-"""Where text came from: every character of a prefix, followed to the line that spells it and those that bring it in."""
+"""Source maps: every character of a prefix is traced to its source line, and to the lines that bring it in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cacheunit_build.parsing.manifest import expand, parse_manifest
 from cacheunit_build.templating.renderer import Renderer
-from cacheunit_build.templating.traced import Traced, concat, derived, pieces_of
+from cacheunit_build.templating.traced import TracedText, join_traced, spans_of, trace_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,23 +25,23 @@ MANIFEST = "prefixes/a.yaml"
 
 
 def compiled(files: Mapping[str, str], variant: int = 0) -> tuple[Rendered, SourceMaps]:
-    """The texts of a manifest's variant, and where they came from."""
+    """Renders a variant of a manifest; returns its texts and their source maps."""
     sources = {path: text.encode() for path, text in files.items()}
     manifest = parse_manifest(sources[MANIFEST], name="a", path=MANIFEST)
     renderer = Renderer(sources.get, list)
-    chosen = expand(manifest)[variant]
-    return renderer.render(chosen), renderer.source_maps(chosen)
+    selected = expand(manifest)[variant]
+    return renderer.render(selected), renderer.source_maps(selected)
 
 
-def chain(found: SourceMap, text: str) -> str:
-    """The chain of the first character of `text`, innermost first; templates by their name."""
-    assert found.text.count(text) == 1
-    places = found.at(found.text.index(text))
-    return " < ".join(f"{place.path.removeprefix('templates/')}:{place.line}" for place in places)
+def chain(source_map: SourceMap, text: str) -> str:
+    """Returns the chain of the first character of `text`, innermost first, with templates by name."""
+    assert source_map.text.count(text) == 1
+    lines = source_map.at(source_map.text.index(text))
+    return " < ".join(f"{place.path.removeprefix('templates/')}:{place.line}" for place in lines)
 
 
-def test_three_includes_and_a_macro_deep() -> None:
-    _, origins = compiled(
+def test_a_macro_below_three_includes() -> None:
+    _, maps = compiled(
         {
             MANIFEST: "system: top.j2\n",
             "templates/top.j2": "Top.\n{% include 'one.j2' %}\nAfter.\n",
@@ -52,14 +52,14 @@ def test_three_includes_and_a_macro_deep() -> None:
         }
     )
     deep = "three.j2:3 < two.j2:1 < one.j2:3 < top.j2:2 < prefixes/a.yaml:1"
-    assert chain(origins.system, "Rule x") == f"macros.j2:2 < {deep}"
-    assert chain(origins.system, "be kind.") == f"macros.j2:3 < {deep}"
-    assert chain(origins.system, "Two.") == "two.j2:1 < one.j2:3 < top.j2:2 < prefixes/a.yaml:1"
-    assert chain(origins.system, "After.") == "top.j2:3 < prefixes/a.yaml:1"
+    assert chain(maps.system, "Rule x") == f"macros.j2:2 < {deep}"
+    assert chain(maps.system, "be kind.") == f"macros.j2:3 < {deep}"
+    assert chain(maps.system, "Two.") == "two.j2:1 < one.j2:3 < top.j2:2 < prefixes/a.yaml:1"
+    assert chain(maps.system, "After.") == "top.j2:3 < prefixes/a.yaml:1"
 
 
 def test_inheritance_calls_filters_captures_and_recursion() -> None:
-    _, origins = compiled(
+    _, maps = compiled(
         {
             MANIFEST: "system: child.j2\nvariables:\n  tree:\n    - name: root\n      below:\n        - {name: leaf}\n",
             "templates/base.j2": "Head.\n{% block body %}Plain.{% endblock %}\nFoot.\n",
@@ -74,18 +74,18 @@ def test_inheritance_calls_filters_captures_and_recursion() -> None:
         }
     )
     at = "prefixes/a.yaml:1"
-    assert chain(origins.system, "Head.") == f"base.j2:1 < {at}"
-    assert chain(origins.system, "Plain.") == f"base.j2:2 < child.j2:5 < {at}"
-    assert chain(origins.system, "[") == f"child.j2:3 < child.j2:6 < {at}"
-    assert chain(origins.system, "Called.") == f"child.j2:6 < child.j2:3 < child.j2:6 < {at}"
-    assert chain(origins.system, "VOICE") == f"child.j2:8 < child.j2:7 < {at}"
-    assert chain(origins.system, "Captured.") == f"child.j2:9 < child.j2:11 < {at}"
-    assert chain(origins.system, "leaf").startswith("prefixes/a.yaml:6 < child.j2:12")
-    assert chain(origins.system, "Foot.") == f"base.j2:3 < {at}"
+    assert chain(maps.system, "Head.") == f"base.j2:1 < {at}"
+    assert chain(maps.system, "Plain.") == f"base.j2:2 < child.j2:5 < {at}"
+    assert chain(maps.system, "[") == f"child.j2:3 < child.j2:6 < {at}"
+    assert chain(maps.system, "Called.") == f"child.j2:6 < child.j2:3 < child.j2:6 < {at}"
+    assert chain(maps.system, "VOICE") == f"child.j2:8 < child.j2:7 < {at}"
+    assert chain(maps.system, "Captured.") == f"child.j2:9 < child.j2:11 < {at}"
+    assert chain(maps.system, "leaf").startswith("prefixes/a.yaml:6 < child.j2:12")
+    assert chain(maps.system, "Foot.") == f"base.j2:3 < {at}"
 
 
 def test_variables_axes_and_data_files() -> None:
-    rendered, origins = compiled(
+    rendered, maps = compiled(
         {
             MANIFEST: (
                 "system: a.j2\nvariables:\n  product: Acme\n  poem: |\n    roses\n\n    violets\n"
@@ -105,15 +105,15 @@ def test_variables_axes_and_data_files() -> None:
     )
     assert "brisk" in rendered.system
     tail = "prefixes/a.yaml:1"
-    assert chain(origins.system, "Acme") == f"prefixes/a.yaml:3 < a.j2:1 < {tail}"
-    assert chain(origins.system, "violets") == f"prefixes/a.yaml:7 < a.j2:2 < {tail}"
-    assert chain(origins.system, "brisk") == f"prefixes/a.yaml:14 < a.j2:3 < {tail}"
-    assert chain(origins.system, "Because.") == f"data/faq.yaml:4 < a.j2:4 < {tail}"
-    assert chain(origins.system, "second") == f"data/p.txt:2 < a.j2:5 < {tail}"
-    assert chain(origins.system, "relay") == f"data/api.json:2 < a.j2:5 < {tail}"
-    assert chain(origins.system, "!") == f"a.j2:5 < {tail}"
-    assert chain(origins.system, "and down") == f"data/api.json:3 < a.j2:6 < {tail}"
-    assert chain(origins.system, "notes,") == f"data/api.json:3 < a.j2:7 < {tail}"
+    assert chain(maps.system, "Acme") == f"prefixes/a.yaml:3 < a.j2:1 < {tail}"
+    assert chain(maps.system, "violets") == f"prefixes/a.yaml:7 < a.j2:2 < {tail}"
+    assert chain(maps.system, "brisk") == f"prefixes/a.yaml:14 < a.j2:3 < {tail}"
+    assert chain(maps.system, "Because.") == f"data/faq.yaml:4 < a.j2:4 < {tail}"
+    assert chain(maps.system, "second") == f"data/p.txt:2 < a.j2:5 < {tail}"
+    assert chain(maps.system, "relay") == f"data/api.json:2 < a.j2:5 < {tail}"
+    assert chain(maps.system, "!") == f"a.j2:5 < {tail}"
+    assert chain(maps.system, "and down") == f"data/api.json:3 < a.j2:6 < {tail}"
+    assert chain(maps.system, "notes,") == f"data/api.json:3 < a.j2:7 < {tail}"
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_variables_axes_and_data_files() -> None:
         ("{{ {'k': plain}|tojson }}", "second", None),
     ],
 )
-def test_text_is_followed_through_filters_and_methods(expression: str, text: str, line: int | None) -> None:
-    _, origins = compiled(
+def test_text_is_traced_through_filters_and_methods(expression: str, text: str, line: int | None) -> None:
+    _, maps = compiled(
         {
             MANIFEST: "system: a.j2\ndata: {plain: data/p.txt}\n",
             "data/p.txt": "\nfirst\nsecond\n",
@@ -144,11 +144,11 @@ def test_text_is_followed_through_filters_and_methods(expression: str, text: str
         }
     )
     tail = "a.j2:2 < prefixes/a.yaml:1"
-    assert chain(origins.system, text) == (f"data/p.txt:{line} < {tail}" if line else tail)
+    assert chain(maps.system, text) == (f"data/p.txt:{line} < {tail}" if line else tail)
 
 
 def test_several_templates_and_worked_turns() -> None:
-    _, origins = compiled(
+    _, maps = compiled(
         {
             MANIFEST: (
                 "system: [one.j2, two.j2]\nexamples:\n  - {role: user, template: q.j2}\n"
@@ -159,59 +159,60 @@ def test_several_templates_and_worked_turns() -> None:
             "templates/q.j2": "{# note #}\nAsked.",
         }
     )
-    assert chain(origins.system, "One.") == "one.j2:3 < prefixes/a.yaml:1"
-    assert chain(origins.system, "Two.") == "two.j2:2 < prefixes/a.yaml:1"
-    assert chain(origins.turns[0], "Asked.") == "q.j2:2 < prefixes/a.yaml:3"
-    assert chain(origins.turns[1], "said") == "prefixes/a.yaml:5"
+    assert chain(maps.system, "One.") == "one.j2:3 < prefixes/a.yaml:1"
+    assert chain(maps.system, "Two.") == "two.j2:2 < prefixes/a.yaml:1"
+    assert chain(maps.turns[0], "Asked.") == "q.j2:2 < prefixes/a.yaml:3"
+    assert chain(maps.turns[1], "said") == "prefixes/a.yaml:5"
 
 
-def test_text_that_is_printed_otherwise_when_it_is_traced_comes_from_the_manifest() -> None:
-    """Jinja formats a text of the built-in kind only: what cannot be followed is not guessed."""
-    rendered, origins = compiled(
+def test_text_that_renders_differently_with_tracing_comes_from_the_manifest() -> None:
+    """What cannot be traced is not guessed: `sameas` is true for plain strings only."""
+    rendered, maps = compiled(
         {MANIFEST: "\nsystem: a.j2\nvariables: {x: y}\n", "templates/a.j2": "{{ x is sameas x[:] }} end\n"}
     )
-    assert rendered.system == origins.system.text
-    assert chain(origins.system, "end") == "prefixes/a.yaml:2"
+    assert rendered.system == maps.system.text
+    assert chain(maps.system, "end") == "prefixes/a.yaml:2"
 
 
 def own_variants() -> list[Variant]:
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for path in sorted((REPOSITORY / "prefixes").rglob("*.yaml")):
         name = path.relative_to(REPOSITORY).as_posix()
-        found += expand(parse_manifest(path.read_bytes(), name=name[9:-5], path=name))
-    return found
+        variants += expand(parse_manifest(path.read_bytes(), name=name[9:-5], path=name))
+    return variants
 
 
 @pytest.mark.parametrize("variant", own_variants(), ids=lambda variant: variant.name)
-def test_of_this_repository_every_line_stands_where_the_map_says(variant: Variant) -> None:
+def test_every_verbatim_line_of_this_repository_is_in_the_source_line_of_its_map(variant: Variant) -> None:
     def read(path: str) -> bytes | None:
         file = REPOSITORY / path
         return file.read_bytes() if file.is_file() else None
 
     renderer = Renderer(read, list)
-    found = renderer.source_maps(variant).system
-    assert found.text == renderer.render(variant).system
-    assert sum(piece.length for piece in found.pieces) == len(found.text)
-    for start, end, piece in found.spans():
-        for index, part in enumerate(found.text[start:end].split("\n") if piece.advancing else ()):
-            place = piece.chain[0]
-            assert part in (read(place.path) or b"").decode().split("\n")[place.line - 1 + index]
+    source_map = renderer.source_maps(variant).system
+    assert source_map.text == renderer.render(variant).system
+    spans = list(source_map.spans())
+    assert sum(span.length for _, _, span in spans) == len(source_map.text)
+    for start, end, span in spans:
+        for index, part in enumerate(source_map.text[start:end].split("\n") if span.verbatim else ()):
+            source = span.chain[0]
+            assert part in (read(source.path) or b"").decode().split("\n")[source.line - 1 + index]
 
 
 texts = st.text(alphabet="ab \n", max_size=12)
 
 
 @given(st.lists(texts, max_size=4), st.integers(-3, 14), st.integers(-3, 14))
-def test_slices_and_sums_have_pieces_as_long_as_their_text(parts: list[str], start: int, end: int) -> None:
-    whole = concat(parts)
+def test_slices_and_sums_have_spans_as_long_as_their_text(parts: list[str], start: int, end: int) -> None:
+    whole = join_traced(parts)
     assert whole == "".join(parts)
-    for made in (whole[start:end], whole.strip(), whole.replace("a", "xy"), whole + "c", "c" + whole, *whole.split()):
-        assert isinstance(made, Traced)
-        assert sum(piece.length for piece in pieces_of(made)) == len(made)
+    for result in (whole[start:end], whole.strip(), whole.replace("a", "xy"), whole + "c", "c" + whole, *whole.split()):
+        assert isinstance(result, TracedText)
+        assert sum(span.length for span in spans_of(result)) == len(result)
     assert whole[start:end] == "".join(parts)[start:end]
 
 
 @given(texts, texts)
-def test_what_is_derived_is_the_result_itself(source: str, result: str) -> None:
-    made = derived(concat([source]), result)
-    assert (str(made), sum(piece.length for piece in pieces_of(made))) == (result, len(result))
+def test_a_traced_result_is_the_result_itself(source: str, result: str) -> None:
+    traced = trace_result(join_traced([source]), result)
+    assert (str(traced), sum(span.length for span in spans_of(traced))) == (result, len(result))

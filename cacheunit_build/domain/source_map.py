@@ -1,7 +1,7 @@
 """Source maps: for each character of a rendered text, the source lines that it comes from.
 
-Example: `prefixes/a.yaml` names `top.j2` on line 1, whose line 2 is `{% include 'rules.j2' %}`, and line 1 of `rules.j2`
-is `Be kind.`. Each character of "Be kind." then has this chain:
+Example: line 1 of `prefixes/a.yaml` names `top.j2`, line 2 of `top.j2` is `{% include 'rules.j2' %}`, and line 1 of
+`rules.j2` is `Be kind.`. Each character of "Be kind." then has this chain:
 
     rules.j2:1 < top.j2:2 < prefixes/a.yaml:1
 """

@@ -1,6 +1,7 @@
-"""Jinja, made to give the same text for the same sources: sandboxed, strict, without chance, clock or addresses.
+"""The Jinja environment for prompts, in which the same sources always render to the same text.
 
-Templates are trusted code: the sandbox keeps mistakes from spreading, it is no wall against malice.
+It is sandboxed and strict about undefined names, and has no randomness, no clock and no memory addresses. Templates are
+trusted code: the sandbox limits mistakes, it is no defence against attacks.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import threading
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound, nodes, pass_eval_context
+from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound, nodes, pass_environment
 from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
-from jinja2.filters import do_join
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
@@ -27,52 +27,48 @@ if TYPE_CHECKING:
 
     from jinja2.bccache import Bucket
     from jinja2.compiler import Frame
-    from jinja2.nodes import EvalContext
 
-NOT_FROZEN = {"filters": ("random", "pprint"), "globals": ("lipsum",)}
-"""Names of Jinja's that give another text each time, and so do not exist here."""
+    FindTemplate = Callable[[str, str | None], str | None]
+    """Name of a template, and of the template that refers to it (None at the top) -> its text; None if missing."""
 
-MOST_STEPS = 1_000_000
-"""The most items that all `range` of one environment's render may give together."""
+NONDETERMINISTIC = {"filters": ("random", "pprint"), "globals": ("lipsum",)}
+"""Jinja's filters and globals whose output differs from run to run, and which are removed."""
 
-MOST_CHARACTERS = 64_000_000
-"""The most characters that one template or one multiplication may give."""
+MAX_STEPS = 1_000_000
+"""The most items that all calls of `range` in one render may have together."""
 
-_MOST_EXPONENT = 1_000
+MAX_CHARACTERS = 64_000_000
+"""The most characters that one template may render to, and that one multiplication may result in."""
+
+_MAX_EXPONENT = 1_000
 
 
 class StepBudget:
-    """A `range` for templates that ends what would not end: all its items in one render are counted together."""
+    """A `range` for templates that fails when the items of all calls in one render exceed `MAX_STEPS`."""
 
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def restart(self) -> None:
-        """A new render begins, in this thread."""
+    def reset(self) -> None:
+        """Starts a new render in this thread."""
         self._local.steps = 0
 
     def range(self, *arguments: int) -> range:
-        """As the built-in one, while the budget lasts."""
+        """Returns the built-in `range` of the arguments, as long as the budget lasts."""
         items = range(*arguments)
         self._local.steps = getattr(self._local, "steps", 0) + len(items)
-        if self._local.steps > MOST_STEPS:
-            raise SecurityError(f"loops of more than {MOST_STEPS:,} steps")
+        if self._local.steps > MAX_STEPS:
+            raise SecurityError(f"loops of more than {MAX_STEPS:,} steps")
         return items
 
 
-def template_places(error: BaseException) -> list[tuple[str, int]]:
-    """Template name and line of each step, outermost first, in a traceback that Jinja has rewritten."""
-    places = []
-    trace = error.__traceback__
-    while trace is not None:
-        if "__jinja_exception__" in trace.tb_frame.f_globals:
-            places.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    return places
-
-
 class MissingNameError(UndefinedError):
-    """A name or attribute that is not there; `owner` is what was asked for it, None for the variables themselves."""
+    """A template uses a variable, attribute or key that does not exist.
+
+    Attributes:
+        name: what is missing.
+        owner: the value that was asked for it; None for a variable.
+    """
 
     def __init__(self, message: str, *, name: object, owner: object) -> None:
         super().__init__(message)
@@ -81,27 +77,29 @@ class MissingNameError(UndefinedError):
 
 
 class _Context(Context):
-    """Tells the environment which variables a template asks for."""
+    """The variables of a render; reports to the environment which ones templates use."""
 
     def resolve_or_missing(self, key: str) -> Any:  # noqa: ANN401
-        """The value of a name; noted as asked for."""
-        asked: set[str] = self.environment.asked  # type: ignore[attr-defined]
-        asked.add(key)
+        """Returns the value of a variable, and records that it was used."""
+        used: set[str] = self.environment.used_variables  # type: ignore[attr-defined]
+        used.add(key)
         return super().resolve_or_missing(key)
 
 
-class _Strict(StrictUndefined):
+class _StrictUndefined(StrictUndefined):
+    """An undefined value whose use raises `MissingNameError`."""
+
     def __init__(self, hint: str | None = None, obj: Any = missing, name: str | None = None, exc: Any = None) -> None:  # noqa: ANN401
         error: Any = partial(MissingNameError, name=name, owner=None if obj is missing else obj)
         super().__init__(hint, obj, name, exc or error)
 
 
-class Generator(CodeGenerator):
-    """Compiles `a ~ b` so that its parts are printed as they would be alone."""
+class ConcatGenerator(CodeGenerator):
+    """Compiles `a ~ b` to a call of `environment.concat_values`, which formats its parts like printed values."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's name
-        """Writes a call of `concatenated`."""
-        self.write("environment.concatenated((")
+        """Writes the call, `environment.concat_values((a, b, ))`."""
+        self.write("environment.concat_values((")
         for part in node.nodes:
             self.visit(part, frame)
             self.write(", ")
@@ -109,116 +107,136 @@ class Generator(CodeGenerator):
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """The sandbox, in which no operator gives without bound."""
+    """Jinja's sandbox, in which `*` and `**` cannot produce values of unlimited size."""
 
     intercepted_binops = frozenset({"*", "**"})
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
-        """Refuses what would have no end."""
-        if operator == "**" and isinstance(right, int) and right > _MOST_EXPONENT:
-            raise SecurityError(f"a power above {_MOST_EXPONENT}")
-        if operator == "*" and _product_size(left, right) > MOST_CHARACTERS:
-            raise SecurityError(f"a product above {MOST_CHARACTERS} items")
+        """Evaluates an operator, or raises `SecurityError` if the result would be too large."""
+        if operator == "**" and isinstance(right, int) and right > _MAX_EXPONENT:
+            raise SecurityError(f"an exponent above {_MAX_EXPONENT:,}")
+        if operator == "*" and _product_size(left, right) > MAX_CHARACTERS:
+            raise SecurityError(f"a product of more than {MAX_CHARACTERS:,} items")
         return super().call_binop(context, operator, left, right)
 
 
-class FrozenEnvironment(BoundedEnvironment):
-    """Loads every template anew through `find`, so that each include and import of each render is asked for.
+def _product_size(left: object, right: object) -> int:
+    """Returns the length of a repeated text or list; 0 for a product of numbers."""
+    for sequence, times in ((left, right), (right, left)):
+        if isinstance(sequence, str | list | tuple) and isinstance(times, int):
+            return len(sequence) * times
+    return 0
+
+
+class DeterministicEnvironment(BoundedEnvironment):
+    """The environment for prompt templates.
+
+    It caches no loaded template: Jinja does not ask the loader for a cached one, and each include and import of each
+    render must be recorded. Only compiled code is kept, by the text of the template.
 
     Args:
-        find: name of a template and of the template that names it (None at the top) -> its text, None where absent.
+        find: returns the text of a template; called for each include and import.
+
+    Attributes:
+        referrers: name of a template that is about to be loaded -> the template that refers to it.
+        used_variables: the variables that templates have used.
+        budget: the steps that are left for `range`.
     """
 
     intercepted_binops = frozenset({"*", "**", "-", "%"})
-    code_generator_class = Generator
+    code_generator_class = ConcatGenerator
     context_class = _Context
 
-    def __init__(self, find: Callable[[str, str | None], str | None]) -> None:
+    def __init__(self, find: FindTemplate) -> None:
         super().__init__(
             loader=_Loader(find, self),
-            bytecode_cache=_Codes(),
+            bytecode_cache=_CodeCache(),
             cache_size=0,
-            undefined=_Strict,
+            undefined=_StrictUndefined,
             autoescape=False,
             keep_trailing_newline=True,
-            finalize=printed,
+            finalize=format_value,
         )
-        self.asked_by: dict[str, str] = {}
-        self.asked: set[str] = set()
+        self.referrers: dict[str, str] = {}
+        self.used_variables: set[str] = set()
         self.budget = StepBudget()
         self.globals["range"] = self.budget.range
-        for name in NOT_FROZEN["filters"]:
+        for name in NONDETERMINISTIC["filters"]:
             del self.filters[name]
-        for name in NOT_FROZEN["globals"]:
+        for name in NONDETERMINISTIC["globals"]:
             del self.globals[name]
-        self.filters.update({name: _of_text(self.filters[name]) for name in TEXT_FILTERS})
+        self.filters.update({name: _formatting_its_value(self.filters[name]) for name in TEXT_FILTERS})
         self.filters.update(tojson=_tojson, join=_join)
 
     def join_path(self, template: str, parent: str) -> str:
-        """Every name is relative to the template folder; notes who asks for it."""
-        self.asked_by[template] = parent
+        """Returns the name unchanged, since names are relative to the template folder; records who refers to it."""
+        self.referrers[template] = parent
         return template
 
-    def concatenated(self, parts: Iterable[object]) -> str:
-        """What `~` gives."""
-        return "".join(map(printed, parts))
+    def concat_values(self, values: Iterable[object]) -> str:
+        """Joins values, each formatted as if it was printed on its own: the result of `~` and `|join`."""
+        return "".join(map(format_value, values))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
-        """Refuses what would have no order; formats values as they are printed."""
+        """Evaluates an operator; formats the values of `%` like printed ones, and refuses sets, which have no order."""
         if operator == "%" and isinstance(left, str):
-            right = _format_values(left, right)
+            right = _format_arguments(left, right)
         result = super().call_binop(context, operator, left, right)
         if isinstance(result, set | frozenset):
             raise SecurityError("a set has no order; select from a list instead")
         return result
 
 
-def _format_values(pattern: str, values: Any) -> Any:  # noqa: ANN401
-    """The values of `pattern % values`, each as it would be printed alone; numbers stay numbers."""
+def _format_arguments(pattern: str, values: Any) -> Any:  # noqa: ANN401
+    """Formats the values of `pattern % values` like printed ones; numbers stay numbers, for patterns such as `%03d`."""
     if isinstance(values, tuple):
-        return tuple(_format_values("", value) for value in values)
+        return tuple(_format_arguments("", value) for value in values)
     if isinstance(values, dict) and "%(" in pattern:
-        return {name: _format_values("", value) for name, value in values.items()}
+        return {name: _format_arguments("", value) for name, value in values.items()}
     number = isinstance(values, int | float) and not isinstance(values, bool | SpelledFloat)
-    return values if number else printed(values)
-
-
-def _product_size(left: object, right: object) -> int:
-    for many, times in ((left, right), (right, left)):
-        if isinstance(many, str | list | tuple) and isinstance(times, int):
-            return len(many) * times
-    return 0
+    return values if number else format_value(values)
 
 
 class _Loader(BaseLoader):
-    def __init__(self, find: Callable[[str, str | None], str | None], environment: FrozenEnvironment) -> None:
+    """Loads templates through a function, and tells it which template refers to them."""
+
+    def __init__(self, find: FindTemplate, environment: DeterministicEnvironment) -> None:
         self._find = find
         self._environment = environment
 
     def get_source(self, _environment: object, template: str) -> tuple[str, str, None]:
-        """The text; the name as file name, so that a traceback says where in which template."""
-        text = self._find(template, self._environment.asked_by.pop(template, None))
+        """Returns the text, and the name as the file name: tracebacks then show template and line."""
+        text = self._find(template, self._environment.referrers.pop(template, None))
         if text is None:
             raise TemplateNotFound(template)
         return text, template, None
 
 
-class _Codes(BytecodeCache):
-    """CompiledProject templates, kept by the text they were compiled from."""
+class _CodeCache(BytecodeCache):
+    """Keeps compiled templates in memory, by their name and the checksum of their text."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, str], CodeType] = {}
 
     def load_bytecode(self, bucket: Bucket) -> None:
+        """Gives Jinja the code of a template that was compiled before."""
         bucket.code = self._codes.get((bucket.key, bucket.checksum))
 
     def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps the code of a template that was just compiled."""
         if bucket.code is not None:
             self._codes[bucket.key, bucket.checksum] = bucket.code
 
 
-def printed(value: object) -> str:
-    """A value as it stands in the text: texts, numbers and booleans only, never Python's spelling of something."""
+def format_value(value: object) -> str:
+    """Formats a value for printing, never as Python spells it.
+
+    | value | text |
+    | --- | --- |
+    | a text, a number | itself; a float as its source spells it |
+    | True, False | true, false |
+    | None, a mapping, a list, anything else | `TemplateRuntimeError` |
+    """
     if isinstance(value, str | Undefined):
         return str(value)
     if isinstance(value, bool):
@@ -227,11 +245,11 @@ def printed(value: object) -> str:
         return str(value)
     if value is None:
         raise TemplateRuntimeError("prints null; give it a value, or use |default('', true)")
-    raise TemplateRuntimeError(f"prints {kind_of(value)}; use |join, |tojson or one of its fields")
+    raise TemplateRuntimeError(f"prints {type_name(value)}; use |join, |tojson or one of its fields")
 
 
-def kind_of(value: object) -> str:
-    """What a template's value is, in the words of templates."""
+def type_name(value: object) -> str:
+    """Returns the type of a template's value for a message: "a mapping", "a list", "a text"."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -244,44 +262,54 @@ TEXT_FILTERS = (
     *("capitalize", "center", "e", "escape", "forceescape", "format", "indent", "lower", "replace", "string"),
     *("striptags", "title", "trim", "truncate", "upper", "urlize", "wordcount", "wordwrap"),
 )
-"""Filters that take a text: they are given a value as it would be printed."""
+"""Jinja's filters that take a text; here any value that they are applied to is formatted first."""
 
 
-def _of_text(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter of texts that takes its value as it would be printed."""
-    place = 1 if hasattr(apply, "jinja_pass_arg") else 0
+def value_position(apply: Callable[..., Any]) -> int:
+    """Returns the position of the value among a filter's arguments: after the context, if the filter takes that."""
+    return 1 if hasattr(apply, "jinja_pass_arg") else 0
+
+
+def _formatting_its_value(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a text filter, so that the value it is applied to is formatted as if it was printed."""
+    position = value_position(apply)
 
     @wraps(apply)
-    def filtered(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-        given = list(arguments)
-        given[place] = given[place] if isinstance(given[place], str) else printed(given[place])
-        return apply(*given, **options)
+    def wrapped(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        value = arguments[position]
+        text = value if isinstance(value, str) else format_value(value)
+        return apply(*arguments[:position], text, *arguments[position + 1 :], **options)
 
-    return filtered
+    return wrapped
 
 
-@pass_eval_context
-def _join(context: EvalContext, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    """Jinja's `join`, its items printed as they would be alone."""
-    items = value if attribute is None else [context.environment.getitem(item, attribute) for item in value]
-    return str(do_join(context, [printed(item) for item in items], d))
+@pass_environment
+def _join(
+    environment: DeterministicEnvironment, value: Iterable[Any], d: str = "", attribute: str | int | None = None
+) -> str:
+    """Jinja's filter `join`, with each item formatted as if it was printed."""
+    items = value if attribute is None else [environment.getitem(item, attribute) for item in value]
+    parts: list[object] = []
+    for item in items:
+        parts += [str(d), item]
+    return environment.concat_values(parts[1:])
 
 
 def _tojson(value: object, indent: int | None = None, *, sort_keys: bool = False) -> str:
-    """JSON as a model should read it: keys in the order of the source, no escapes but JSON's own, floats as typed."""
+    """Formats a value as JSON: keys in source order, no unnecessary escapes, floats as their source spells them."""
     floats: list[str] = []
-    text = json.dumps(_held(value, floats), ensure_ascii=False, indent=indent, sort_keys=sort_keys, allow_nan=False)
-    return re.sub(f'"{_HOLDER}(\\d+)"', lambda match: floats[int(match[1])], text) if floats else text
+
+    def hold(value: Any) -> Any:  # noqa: ANN401
+        """Replaces each float by a placeholder, since the json module cannot keep its spelling."""
+        if isinstance(value, SpelledFloat):
+            floats.append(str(value))
+            return f"{_PLACEHOLDER}{len(floats) - 1}"
+        if isinstance(value, dict):
+            return {key: hold(item) for key, item in value.items()}
+        return [hold(item) for item in value] if isinstance(value, list | tuple) else value
+
+    text = json.dumps(hold(value), ensure_ascii=False, indent=indent, sort_keys=sort_keys, allow_nan=False)
+    return re.sub(f'"{_PLACEHOLDER}(\\d+)"', lambda match: floats[int(match[1])], text) if floats else text
 
 
-_HOLDER = "\ue000cacheunit float "
-
-
-def _held(value: Any, floats: list[str]) -> Any:  # noqa: ANN401
-    """`value` with a place-holder for each float that keeps its spelling."""
-    if isinstance(value, SpelledFloat):
-        floats.append(str(value))
-        return f"{_HOLDER}{len(floats) - 1}"
-    if isinstance(value, dict):
-        return {key: _held(item, floats) for key, item in value.items()}
-    return [_held(item, floats) for item in value] if isinstance(value, list | tuple) else value
+_PLACEHOLDER = "\ue000cacheunit float "

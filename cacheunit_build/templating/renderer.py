@@ -1,296 +1,269 @@
-"""Variant + sources -> Rendered: the system text, and every file that was looked for."""
+"""Renders a variant: its templates, data files and variables become the system text and the worked turns."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
+from jinja2 import TemplateError
 
-from cacheunit_build.domain.document import Document, decode
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.document import Document
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.models import Lookup, Rendered, Turn
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.prompt import Lookup, Rendered, Turn
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.templating.environment import (
-    MOST_CHARACTERS,
-    NOT_FROZEN,
-    FrozenEnvironment,
-    MissingNameError,
-    kind_of,
-    template_places,
-)
-from cacheunit_build.templating.traced import Traced, TracedEnvironment, brought, concat, pieces_of, traced_value
+from cacheunit_build.parsing.document import decode
+from cacheunit_build.templating.environment import MAX_CHARACTERS, DeterministicEnvironment
+from cacheunit_build.templating.template_errors import FailedRender, explain_template_error
+from cacheunit_build.templating.traced import TracingEnvironment, add_outer_line, join_traced, spans_of, trace_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.domain.manifest import Manifest, Variant
+    from cacheunit_build.domain.models import Manifest, Variant
 
-_QUOTED = re.compile(r"'(\w+)'")
-_CONFLICT = [re.compile(rf"^{mark}( |$)", re.MULTILINE) for mark in ("<{7}", "={7}", ">{7}")]
+_CONFLICT_MARKERS = [re.compile(rf"^{mark}( |$)", re.MULTILINE) for mark in ("<{7}", "={7}", ">{7}")]
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")
+
+_TRACING_ERRORS = (
+    *(CacheunitError, TemplateError, RecursionError),  # the sandbox and the loader; more calls for each print
+    *(TypeError, ValueError, AttributeError, LookupError, ArithmeticError),  # operations on a text that is no plain str
+)
+"""What a template that renders may raise when it is rendered once more with traced text."""
 
 
 class Renderer:
-    """Renders variants of one project.
+    """Renders the variants of one project.
 
     Args:
-        read: root-relative path -> bytes, None where there is no such file.
-        names: the names of all templates, for hints.
-        folder: where templates live, relative to the root.
+        read: returns the bytes of a file by its path relative to the root; None if it does not exist.
+        template_names: returns the names of all templates, for hints.
+        folder: the template folder, relative to the root.
     """
 
     def __init__(
-        self, read: Callable[[str], bytes | None], names: Callable[[], Sequence[str]], folder: str = "templates"
+        self,
+        read: Callable[[str], bytes | None],
+        template_names: Callable[[], Sequence[str]],
+        folder: str = "templates",
     ) -> None:
         self._read = read
-        self._names = names
+        self._template_names = template_names
         self._folder = folder
-        self._environment = FrozenEnvironment(self._find)
-        self._data: dict[tuple[str, str], Any] = {}
-        self._lookups: dict[str, Lookup] = {}
-        self._loaded: list[str] = []
-        self._asker = ""
+        self._environment = DeterministicEnvironment(self._find_template)
+        self._parsed_data: dict[tuple[str, str], Any] = {}  # by path and fingerprint
+        self._manifest_path = ""  # of the variant that is being rendered
+        self._lookups: dict[str, Lookup] = {}  # of that variant
+        self._loaded: list[str] = []  # the templates loaded for its current entry
 
     def render(self, variant: Variant) -> Rendered:
-        """The system text of `variant`: rendered twice, the same both times.
+        """Renders a variant, each template twice to see that both results are equal.
 
         Raises:
-            CacheunitError: a missing or broken template or data file, an undefined name, an unstable text.
+            CacheunitError: a template or data file is missing or invalid, a name is undefined, or the text is not
+                deterministic.
         """
         manifest = variant.manifest
         self._lookups = {}
-        self._environment.asked.clear()
-        self._asker = manifest.path
-        values = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
-        places = [("system", index, name) for index, name in enumerate(manifest.system)]
-        places += [("examples", index, turn.template) for index, turn in enumerate(manifest.examples) if turn.template]
-        texts = self._texts(manifest, places, values)
-        system = _joined([texts["system", index] for index in range(len(manifest.system))])
+        self._environment.used_variables.clear()
+        self._manifest_path = manifest.path
+        variables = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
+        entries = [("system", index, name) for index, name in enumerate(manifest.system)]
+        entries += [("examples", index, turn.template) for index, turn in enumerate(manifest.examples) if turn.template]
+        texts = self._render_entries(manifest, entries, variables)
+        system = _join_sections([texts["system", index] for index in range(len(manifest.system))])
         if manifest.system and not system.strip():
             raise CacheunitError(manifest.fault("the system text is empty", "system"))
         turns = tuple(
             Turn(role=example.role, text=texts.get(("examples", index), example.text or ""))
             for index, example in enumerate(manifest.examples)
         )
-        self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), values)
-        lookups, asked = tuple(self._lookups.values()), frozenset(self._environment.asked)
-        return Rendered(system=system, turns=turns, lookups=lookups, used_variables=asked)
+        self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), variables)
+        lookups, used = tuple(self._lookups.values()), frozenset(self._environment.used_variables)
+        return Rendered(system=system, turns=turns, lookups=lookups, asked=used)
 
-    def origins(self, variant: Variant) -> SourceMaps:
-        """Where each character of what `render` gives came from.
+    def source_maps(self, variant: Variant) -> SourceMaps:
+        """Returns the source lines of every character of what `render` returns.
 
-        What cannot be followed, since it is not printed the same when it is traced, comes from the manifest's line.
+        A text that does not render the same with tracing comes from the manifest line that names its template.
 
         Raises:
-            CacheunitError: as `render`.
+            CacheunitError: the variant cannot be rendered.
         """
         rendered = self.render(variant)
         manifest = variant.manifest
-        values = self._traced_values(variant)
-        environment = TracedEnvironment(self._find, self._folder)
+        environment = TracingEnvironment(self._find_template, self._folder)
+        variables = self._traced_variables(variant)
 
-        def traced(template: str | None, text: str, *keys: str | int) -> Traced:
-            place = SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
-            if template is not None:
-                with contextlib.suppress(Exception):  # it was rendered: only following it can fail
-                    found = concat(environment.get_template(template).generate(values))
-                    return brought(found, place)
-            return Traced.of(text, [MappedSpan(length=len(text), chain=(place,))])
+        def line_of(*keys: str | int) -> SourceLine:
+            return SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
 
-        def mapped(found: str, wanted: str, *keys: str | int) -> SourceMap:
-            found = found if found == wanted else traced(None, wanted, *keys)
-            return SourceMap(wanted, pieces_of(found))
+        def trace(template: str, *keys: str | int) -> str:
+            """Renders a template with tracing; returns an empty text where that fails."""
+            try:
+                text = join_traced(environment.get_template(template).generate(variables))
+            except _TRACING_ERRORS:
+                return ""
+            return add_outer_line(text, line_of(*keys))
 
-        parts = [traced(name, "", "system", index) for index, name in enumerate(manifest.system)]
+        def source_map(traced: str, text: str, *keys: str | int) -> SourceMap:
+            """Maps a rendered text by its traced copy, or to the manifest line of `keys` if the two differ."""
+            whole = MappedSpan(length=len(text), chain=(line_of(*keys),))
+            return SourceMap(text, spans_of(traced) if traced == text else [whole])
+
+        sections = [trace(name, "system", index) for index, name in enumerate(manifest.system)]
         turns = []
         for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
             keys = ("examples", index, "text" if example.template is None else "template")
-            turns.append(mapped(traced(example.template, turn.text, *keys), turn.text, *keys))
-        return SourceMaps(system=mapped(_joined(parts), rendered.system, "system"), turns=tuple(turns))
+            traced = "" if example.template is None else trace(example.template, *keys)
+            turns.append(source_map(traced, turn.text, *keys))
+        return SourceMaps(system=source_map(_join_sections(sections), rendered.system, "system"), turns=tuple(turns))
 
-    def _traced_values(self, variant: Variant) -> dict[str, Any]:
-        """The variables of a variant, their texts with the lines that spell them."""
+    def _traced_variables(self, variant: Variant) -> dict[str, Any]:
+        """Returns the variables of a variant, with their texts traced to the manifest and the data files."""
         manifest = variant.manifest
         source = (self._read(manifest.path) or b"").decode("utf-8", "replace")
         document = Document(path=manifest.path, value=manifest.variables, lines=manifest.lines)
-        values: dict[str, Any] = traced_value(document, source, ("variables",))
+        variables: dict[str, Any] = trace_value(document, source, ("variables",))
         for axis, value in variant.axes.items():
             index = manifest.matrix[axis].index(value)
-            one = replace(document, value=value)
-            values[axis] = traced_value(one, source, ("matrix", axis, index))
+            variables[axis] = trace_value(replace(document, value=value), source, ("matrix", axis, index))
         for name, file in manifest.data.items():
             path = normal_path(file)
             data = self._read(path) or b""
-            values[name] = traced_value(parse_data(data, path), data.decode("utf-8", "replace"))
-        return values
+            variables[name] = trace_value(parse_data(data, path), data.decode("utf-8", "replace"))
+        return variables
 
     def _load_data(self, manifest: Manifest) -> dict[str, Any]:
-        """The manifest's data files by variable; all faults of all files at once."""
+        """Returns the manifest's data files by variable; raises the faults of all files together."""
         values: dict[str, Any] = {}
         faults: list[Fault] = []
         for name, file in manifest.data.items():
-            path = normal_path(file)
             try:
-                data = self._look(path, manifest.path)
-                if data is None:
-                    faults.append(manifest.fault(f'there is no file "{path}"', "data", name))
-                    continue
-                key = path, fingerprint(data)
-                if key not in self._data:
-                    self._data[key] = parse_data(data, path).value
-                values[name] = self._data[key]
+                values[name] = self._load_data_file(manifest, name, normal_path(file))
             except CacheunitError as error:
                 faults += (f if f.path else manifest.fault(f.message, "data", name, hint=f.hint) for f in error.faults)
         if faults:
             raise CacheunitError(*faults)
         return values
 
-    def _texts(
-        self, manifest: Manifest, places: Sequence[tuple[str, int, str]], values: Mapping[str, Any]
+    def _load_data_file(self, manifest: Manifest, name: str, path: str) -> Any:  # noqa: ANN401 - what the file contains
+        """Returns the value of a data file, parsed once for each content."""
+        data = self._look_up(path, manifest.path)
+        if data is None:
+            raise CacheunitError(manifest.fault(f'there is no file "{path}"', "data", name))
+        key = path, fingerprint(data)
+        if key not in self._parsed_data:
+            self._parsed_data[key] = parse_data(data, path).value
+        return self._parsed_data[key]
+
+    def _render_entries(
+        self, manifest: Manifest, entries: Sequence[tuple[str, int, str]], variables: Mapping[str, Any]
     ) -> dict[tuple[str, int], str]:
-        """The text of the template at each place (key, index, name) of a manifest; the faults of all at once."""
+        """Renders the templates that a manifest names; raises the faults of all together.
+
+        Args:
+            manifest: the manifest.
+            entries: key and index of each entry ("system", 0), and the name of its template.
+            variables: the variables of the variant.
+
+        Returns:
+            The text of each entry by key and index.
+        """
         texts: dict[tuple[str, int], str] = {}
         faults: list[Fault] = []
-        for key, index, name in places:
+        for key, index, name in entries:
             try:
-                first, second = (self._text(name, values) for _ in range(2))
+                first, second = (self._render_template(name, variables) for _ in range(2))
             except CacheunitError as error:
                 faults += (f if f.path else manifest.fault(f.message, key, index, hint=f.hint) for f in error.faults)
                 continue
             if first != second:
-                faults.append(manifest.fault(f'"{name}" gives another text each time', key, index))
+                faults.append(manifest.fault(f'"{name}" renders differently each time', key, index))
             texts[key, index] = first
         if faults:
             raise CacheunitError(*faults)
         return texts
 
-    def _text(self, name: str, values: Mapping[str, Any]) -> str:
+    def _render_template(self, name: str, variables: Mapping[str, Any]) -> str:
         self._loaded = []
-        self._environment.asked_by.clear()
-        self._environment.budget.restart()
+        self._environment.referrers.clear()
+        self._environment.budget.reset()
         try:
-            return "".join(_bounded(self._environment.get_template(name).generate(values), name))
-        except Exception as error:  # noqa: BLE001 - whatever a template raises is a fault of the template
-            raise self._explain(error, name, values) from None
+            return "".join(_bounded(self._environment.get_template(name).generate(variables), name))
+        except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
+            failed = FailedRender(
+                folder=self._folder,
+                template=name,
+                loaded=self._loaded,
+                variables=variables,
+                templates=self._template_names,
+                filters=self._environment.filters,
+                tests=self._environment.tests,
+            )
+            raise explain_template_error(error, failed) from None
 
-    def _find(self, name: str, parent: str | None) -> str | None:
-        """The text of a template, recorded as looked for."""
+    def _find_template(self, name: str, referrer: str | None) -> str | None:
+        """Returns the text of a template, and records that it was looked up; None if it does not exist.
+
+        Args:
+            name: the name of the template.
+            referrer: the template that includes or imports it; None if the manifest names it.
+        """
         path = f"{self._folder}/{normal_path(name)}"
         self._loaded.append(name)
-        data = self._look(path, self._asker if parent is None else f"{self._folder}/{parent}")
+        data = self._look_up(path, self._manifest_path if referrer is None else f"{self._folder}/{referrer}")
         if data is None:
             return None
         text = decode(data, path)
-        if all(marker.search(text) for marker in _CONFLICT):
+        if all(marker.search(text) for marker in _CONFLICT_MARKERS):
             line = text.count("\n", 0, text.index("<<<<<<<")) + 1
-            hint = "settle the merge; if the text is meant, write {{ '<<<<<<<' }}"
+            hint = "resolve the conflict; to print such a line, write {{ '<<<<<<<' }}"
             raise fail("the template has merge-conflict markers", path=path, line=line, hint=hint)
         return text
 
-    def _look(self, path: str, asked_by: str) -> bytes | None:
+    def _look_up(self, path: str, asked_by: str) -> bytes | None:
+        """Reads a file for the variant, and records its path and fingerprint, even if it does not exist."""
         data = self._read(path)
         if path not in self._lookups:
             found = None if data is None else fingerprint(data)
             self._lookups[path] = Lookup(path=path, found=found, asked_by=asked_by)
         return data
 
-    def _explain(self, error: Exception, name: str, values: Mapping[str, Any]) -> CacheunitError:
-        """What went wrong in a template, with the place that the traceback or the error itself names."""
-        path, line = self._place(error)
-        if isinstance(error, CacheunitError):
-            faults = (
-                f if f.path else Fault(message=f.message, path=path, line=line, hint=f.hint) for f in error.faults
-            )
-            return CacheunitError(*faults)
-        if isinstance(error, TemplateSyntaxError):
-            path, line = f"{self._folder}/{error.name or name}", error.lineno
-        message, hint = self._message(error, values)
-        return fail(message, path=path, line=line, hint=hint)
-
-    def _message(self, error: Exception, values: Mapping[str, Any]) -> tuple[str, str | None]:
-        if isinstance(error, RecursionError):
-            chain = " -> ".join(self._cycle())
-            what = (
-                f"templates include one another without end: {chain}" if chain else "a macro calls itself without end"
-            )
-            return what, "end the recursion by a condition"
-        if isinstance(error, TemplatesNotFound):
-            return f"none of the templates {', '.join(map(str, error.templates))} exists", None
-        if isinstance(error, TemplateNotFound):
-            return f'there is no template "{error.name}"', did_you_mean(str(error.name), self._names())
-        if isinstance(error, MissingNameError):
-            known = error.owner if isinstance(error.owner, dict) else values if error.owner is None else ()
-            hint = _not_frozen(str(error.name)) if error.owner is None else None
-            if error.owner is None and error.name in values:
-                hint = 'a file that is imported sees it only by "import … with context", or as an argument'
-            return _undefined(error), hint or did_you_mean(str(error.name), map(str, known))
-        if isinstance(error, TemplateSyntaxError):
-            return str(error.message), self._syntax_hint(str(error.message))
-        return str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}", None
-
-    def _syntax_hint(self, message: str) -> str | None:
-        known = self._environment.filters if "filter named" in message else self._environment.tests
-        hints = (_not_frozen(name) or did_you_mean(name, known) for name in _QUOTED.findall(message))
-        return next(filter(None, hints), None) if "named '" in message else None
-
-    def _place(self, error: Exception) -> tuple[str | None, int | None]:
-        """The innermost place; for templates that include one another, the first, which no depth of stack decides."""
-        places = template_places(error)
-        cycle = self._cycle() if isinstance(error, RecursionError) else []
-        if cycle:
-            places = [place for place in places if place[0] == cycle[0]][:1]
-        return (f"{self._folder}/{places[-1][0]}", places[-1][1]) if places else (None, None)
-
-    def _cycle(self) -> list[str]:
-        """The templates that include one another without end, from the one met first to itself again."""
-        *before, last = self._loaded or [""]
-        if last not in before:
-            return []
-        cycle = [last, *before[len(before) - before[::-1].index(last) :]]
-        start = cycle.index(min(cycle, key=self._loaded.index))
-        return [*cycle[start:], *cycle[: start + 1]]
-
-    def _refuse_addresses(self, manifest: Manifest, system: str, values: Mapping[str, Any]) -> None:
-        """An address in memory comes from a printed object; one that a source spells out is text."""
-        for match in _ADDRESS.finditer(system):
+    def _refuse_addresses(self, manifest: Manifest, text: str, variables: Mapping[str, Any]) -> None:
+        """Raises an error if the text contains the address of a printed object, unless a source contains it too."""
+        for match in _ADDRESS.finditer(text):
             sources = (self._read(path) or b"" for path in self._lookups)
-            if match[0] not in repr(values) and not any(match[0].encode() in source for source in sources):
-                hint = "print its fields, not the object"
-                message = f'the text has the address of an object, "{match[0].strip()}"'
-                raise CacheunitError(manifest.fault(message, "system", hint=hint))
+            if match[0] not in repr(variables) and not any(match[0].encode() in source for source in sources):
+                message = f'the text contains the memory address of an object, "{match[0].strip()}"'
+                raise CacheunitError(manifest.fault(message, "system", hint="print its fields, not the object"))
 
 
 def _bounded(chunks: Iterable[str], name: str) -> Iterator[str]:
+    """Yields the chunks of a rendered template; fails when they are too long together."""
     length = 0
     for chunk in chunks:
         length += len(chunk)
-        if length > MOST_CHARACTERS:
-            raise fail(f'"{name}" gives more than {MOST_CHARACTERS} characters')
+        if length > MAX_CHARACTERS:
+            raise fail(f'"{name}" renders to more than {MAX_CHARACTERS:,} characters')
         yield chunk
 
 
-def _not_frozen(name: str) -> str | None:
-    """A hint where `name` is one of Jinja's that do not exist here."""
-    gone = any(name in names for names in NOT_FROZEN.values())
-    return f'"{name}" is not available in a frozen build: it gives another text each time' if gone else None
+def _join_sections(sections: Sequence[str]) -> str:
+    r"""Joins sections by exactly one blank line.
 
-
-def _undefined(error: MissingNameError) -> str:
-    owner = "" if error.owner is None else f" in {kind_of(error.owner)}"
-    return f'"{error.name}" is undefined{owner}'
-
-
-def _joined(parts: Sequence[str]) -> str:
-    """Parts set apart by exactly one blank line; empty ones do not count, and a single one stays as it is."""
-    texts = [part for part in parts if part.strip("\n")]
+    | sections | text |
+    | --- | --- |
+    | "A\n", "B\n" | "A\n\nB\n" |
+    | "A\n\n\n", "\n", "\n\nB" | "A\n\nB": an empty one is left out |
+    | "\nA\n\n" | "\nA\n\n": a single one is not changed |
+    """
+    texts = [section for section in sections if section.strip("\n")]
     if len(texts) <= 1:
         return texts[0] if texts else ""
     end = texts[-1][len(texts[-1].rstrip("\n")) :]

@@ -1,7 +1,7 @@
-"""Text that remembers where it came from, and Jinja made to print such text: the source map of a render.
+"""Text that records the source lines it comes from, and a Jinja environment that prints such text: source maps.
 
-What is printed is the same as without it. Where a filter or a method makes something that cannot be followed, the place
-of the expression that prints it is all that is known.
+The text itself is the same as without tracing. Where a filter or method returns something that cannot be traced, it
+gets the line of the expression that prints it.
 """
 
 from __future__ import annotations
@@ -9,195 +9,241 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Self
 
-from jinja2 import nodes, pass_eval_context
+from jinja2 import nodes
 
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine
-from cacheunit_build.templating.environment import TEXT_FILTERS, FrozenEnvironment, Generator, printed
+from cacheunit_build.templating.environment import (
+    TEXT_FILTERS,
+    ConcatGenerator,
+    DeterministicEnvironment,
+    format_value,
+    value_position,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jinja2.compiler import Frame
-    from jinja2.nodes import EvalContext
 
     from cacheunit_build.domain.document import Document, Keys
+    from cacheunit_build.templating.environment import FindTemplate
 
-_NEAR = 200  # lines of a source in which the next line of a text is looked for
+_MAX_LINES_AHEAD = 200
+"""How many source lines ahead the next line of a value is searched for."""
 
 
-class Traced(str):
-    """A text with its pieces: what it is made of, in order."""
+class TracedText(str):
+    """A text with the source lines of its characters.
 
-    __slots__ = ("_pieces",)
-    _pieces: tuple[MappedSpan, ...]
+    Attributes:
+        spans: its spans in order; together as long as the text.
+    """
 
-    @classmethod
-    def of(cls, text: str, pieces: Iterable[MappedSpan]) -> Self:
-        """`text`, made of `pieces` that are as long together."""
-        made = cls(text)
-        made._pieces = tuple(pieces)
-        return made
+    __slots__ = ("spans",)
+    spans: tuple[MappedSpan, ...]
+
+    def __new__(cls, text: str, spans: Iterable[MappedSpan]) -> Self:
+        """Makes a traced text of `text`."""
+        traced = super().__new__(cls, text)
+        traced.spans = tuple(spans)
+        return traced
 
     def __str__(self) -> str:
-        return self
+        return self  # not a plain copy, so that what formats the text keeps its spans
 
     def __getitem__(self, key: Any) -> str:  # noqa: ANN401 - an index or a slice
-        chosen = range(len(self))[key]
-        if isinstance(chosen, int):
-            chosen = range(chosen, chosen + 1)
-        if chosen.step != 1:
-            return derived(self, str.__getitem__(self, key))
-        return _cut(self, chosen.start, max(chosen.start, chosen.stop))
+        indices = range(len(self))[key]
+        if isinstance(indices, int):
+            indices = range(indices, indices + 1)
+        if indices.step != 1:
+            return trace_result(self, str.__getitem__(self, key))
+        return _slice(self, indices.start, max(indices.start, indices.stop))
 
     def __add__(self, other: str) -> str:
-        return concat([self, other])
+        return join_traced([self, other])
 
     def __radd__(self, other: str) -> str:
-        return concat([other, self])
+        return join_traced([other, self])
 
 
-def pieces_of(text: str) -> tuple[MappedSpan, ...]:
-    """The pieces of a text; one without a place where it has none."""
-    return text._pieces if isinstance(text, Traced) else (MappedSpan(length=len(text), chain=()),)  # noqa: SLF001 - its own module
+def spans_of(text: str) -> tuple[MappedSpan, ...]:
+    """Returns the spans of a text; a plain one has a single span without source lines."""
+    return text.spans if isinstance(text, TracedText) else (MappedSpan(length=len(text), chain=()),)
 
 
-def concat(parts: Iterable[str]) -> Traced:
-    """The parts one after the other."""
-    texts = list(parts)
-    return Traced.of("".join(texts), [piece for text in texts for piece in pieces_of(text)])
+def join_traced(texts: Iterable[str]) -> TracedText:
+    """Joins texts, and their spans."""
+    parts = list(texts)
+    return TracedText("".join(parts), [span for part in parts for span in spans_of(part)])
 
 
-def brought(text: str, place: SourceLine) -> Traced:
-    """The text, brought in at a further place."""
-    pieces = pieces_of(text)
-    further = (
-        MappedSpan(length=p.length, chain=(*p.chain, place), advancing=p.advancing and bool(p.chain)) for p in pieces
+def add_outer_line(text: str, line: SourceLine) -> TracedText:
+    """Adds a source line at the outer end of all chains of a text: the line that brings the text in."""
+    spans = (
+        MappedSpan(length=span.length, chain=(*span.chain, line), verbatim=span.verbatim and bool(span.chain))
+        for span in spans_of(text)
     )
-    return Traced.of(str.__str__(text), further)
+    return TracedText(str.__str__(text), spans)
 
 
-def _cut(text: Traced, start: int, end: int) -> Traced:
-    """The characters from `start` to `end`."""
-    kept: list[MappedSpan] = []
-    begin = 0
-    whole = str.__str__(text)
-    for piece in pieces_of(text):
-        stop = begin + piece.length
-        first, last = max(begin, start), min(stop, end)
+def _slice(text: TracedText, start: int, end: int) -> TracedText:
+    r"""Returns the characters from `start` to `end`; the line of a verbatim span moves on with its start.
+
+    A verbatim span "a\nb\nc" from line 5, sliced from 2 on, is "b\nc" from line 6.
+    """
+    plain = str.__str__(text)
+    spans: list[MappedSpan] = []
+    span_start = 0
+    for span in text.spans:
+        span_end = span_start + span.length
+        first, last = max(span_start, start), min(span_end, end)
         if first < last:
-            chain = piece.chain
-            if piece.advancing and chain:
-                line = chain[0].line + str.count(whole, "\n", begin, first)
+            chain = span.chain
+            if span.verbatim and chain:
+                line = chain[0].line + str.count(plain, "\n", span_start, first)
                 chain = (SourceLine(path=chain[0].path, line=line), *chain[1:])
-            kept.append(MappedSpan(length=last - first, chain=chain, advancing=piece.advancing))
-        begin = stop
-    return Traced.of(str.__getitem__(text, slice(start, end)), kept)
+            spans.append(MappedSpan(length=last - first, chain=chain, verbatim=span.verbatim))
+        span_start = span_end
+    return TracedText(str.__getitem__(text, slice(start, end)), spans)
 
 
-def derived(source: Traced, result: str) -> Traced:
-    """`result`, which was made of `source`: a part of it, or its lines one by one; or else from its first place."""
-    if isinstance(result, Traced) and all(piece.chain for piece in pieces_of(result)):
+def trace_result(source: TracedText, result: str) -> TracedText:
+    r"""Traces the result of an operation on a traced text.
+
+    | result, for the source "one\ntwo" | source lines |
+    | --- | --- |
+    | a traced text | its own |
+    | "wo", a part of the source | those of that part |
+    | "ONE\nTWO", as many lines | line by line |
+    | "2 lines", anything else | the first of the source, for all characters |
+    """
+    if isinstance(result, TracedText) and all(span.chain for span in result.spans):
         return result
     plain = str.__str__(result)
     start = str.find(source, plain)
     if start >= 0:
-        return _cut(source, start, start + len(plain))
-    before, after = str.split(source, "\n"), plain.split("\n")
-    if len(before) != len(after):
-        first = next((piece.chain for piece in pieces_of(source)), ())
-        return Traced.of(plain, [MappedSpan(length=len(plain), chain=first)])
-    made: list[MappedSpan] = []
-    begin = 0
-    for old, new in zip(before, after, strict=True):
-        line = pieces_of(_cut(source, begin, begin + len(old) + 1))
-        made.append(MappedSpan(length=len(new), chain=line[0].chain if line else ()))
-        made.append(MappedSpan(length=1, chain=line[-1].chain if line else ()))
-        begin += len(old) + 1
-    return Traced.of(plain, made[:-1])
+        return _slice(source, start, start + len(plain))
+    if str.count(source, "\n") == plain.count("\n"):
+        return _trace_line_by_line(source, plain)
+    first = next((span.chain for span in source.spans), ())
+    return TracedText(plain, [MappedSpan(length=len(plain), chain=first)])
 
 
-def _following(name: str) -> Callable[..., Any]:
-    """The method of a text, whose result is derived from it; parts of it one after the other."""
+def _trace_line_by_line(source: TracedText, result: str) -> TracedText:
+    """Traces each line of `result` to the same line of `source`, which has as many."""
+    spans: list[MappedSpan] = []
+    start = 0
+    for old, new in zip(str.split(source, "\n"), result.split("\n"), strict=True):
+        line = _slice(source, start, start + len(old) + 1).spans
+        spans.append(MappedSpan(length=len(new), chain=line[0].chain if line else ()))
+        spans.append(MappedSpan(length=1, chain=line[-1].chain if line else ()))
+        start += len(old) + 1
+    return TracedText(result, spans[:-1])
+
+
+def _traced_method(name: str) -> Callable[..., Any]:
+    """Returns the method of `str` with that name, with its result traced; a list of parts is traced part by part."""
     method = getattr(str, name)
 
     @wraps(method)
-    def followed(self: Traced, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+    def traced(self: TracedText, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
         result = method(self, *arguments, **options)
         if isinstance(result, str):
-            return derived(self, result)
-        found, begin = [], 0
+            return trace_result(self, result)
+        parts, end = [], 0
         for part in result:
-            start = max(str.find(self, part, begin), begin)
-            begin = start + len(part)
-            found.append(_cut(self, start, begin))
-        return type(result)(found)
+            start = max(str.find(self, part, end), end)
+            end = start + len(part)
+            parts.append(_slice(self, start, end))
+        return type(result)(parts)
 
-    return followed
+    return traced
 
 
-_FOLLOWED = (
+_TRACED_METHODS = (
     *("strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "replace", "expandtabs"),
     *("upper", "lower", "title", "capitalize", "swapcase", "casefold"),
     *("splitlines", "split", "rsplit", "partition", "rpartition"),
 )
-for _name in _FOLLOWED:
-    setattr(Traced, _name, _following(_name))
+for _name in _TRACED_METHODS:
+    setattr(TracedText, _name, _traced_method(_name))
 
 
-def traced_value(document: Document, source: str, under: Keys = ()) -> Any:  # noqa: ANN401
-    """The value of a document, its texts and keys with the lines of `source`, the document's file, that spell them."""
-    return _Values(document, source.split("\n")).value(document.value, under)
+def trace_value(document: Document, source: str, under: Keys = ()) -> Any:  # noqa: ANN401
+    """Returns the value of a document with its texts and keys traced to the lines of its file.
+
+    Args:
+        document: the parsed file, or the part of it below the keys `under`.
+        source: the text of the file.
+        under: the keys that lead to the document's value.
+    """
+    return _ValueTracer(document, source.split("\n")).trace(document.value, under)
 
 
-class _Values:
+class _ValueTracer:
+    """Traces the texts of one document to the lines of its file."""
+
     def __init__(self, document: Document, lines: Sequence[str]) -> None:
         self._document = document
         self._lines = lines
 
-    def value(self, value: Any, keys: Keys) -> Any:  # noqa: ANN401
+    def trace(self, value: Any, keys: Keys) -> Any:  # noqa: ANN401
+        """Returns the value under `keys` with its texts and mapping keys traced."""
         if isinstance(value, dict):
-            return {self._text(key, (*keys, key)): self.value(item, (*keys, key)) for key, item in value.items()}
+            return {self._text(key, (*keys, key)): self.trace(item, (*keys, key)) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.value(item, (*keys, index)) for index, item in enumerate(value)]
+            return [self.trace(item, (*keys, index)) for index, item in enumerate(value)]
         return self._text(value, keys) if isinstance(value, str) else value
 
-    def _text(self, text: str, keys: Keys) -> Traced:
-        """Each line of a text at the next line of the source that has it; JSON has all of them on one."""
+    def _text(self, text: str, keys: Keys) -> TracedText:
+        """Traces each line of a text to the next source line that contains it.
+
+        A text of one line is traced to the line of its key, and so are the lines of a JSON text, which has all of them
+        on one source line.
+        """
         line = self._document.line(keys) or 1
-        pieces: list[MappedSpan] = []
+        spans: list[MappedSpan] = []
         parts = text.split("\n")
         for part in parts:
-            line = self._next_with(part.strip(), line) if len(parts) > 1 else line
-            pieces.append(MappedSpan(length=len(part) + 1, chain=(SourceLine(path=self._document.path, line=line),)))
-        return _cut(Traced.of(f"{text}\n", pieces), 0, len(text))
+            line = self._next_line_with(part.strip(), line) if len(parts) > 1 else line
+            spans.append(MappedSpan(length=len(part) + 1, chain=(SourceLine(path=self._document.path, line=line),)))
+        return _slice(TracedText(f"{text}\n", spans), 0, len(text))
 
-    def _next_with(self, wanted: str, line: int) -> int:
-        """The first line from `line` on that has the wanted text, `line` itself where none near has."""
-        near = range(line, min(line + _NEAR, len(self._lines)) + 1)
+    def _next_line_with(self, wanted: str, line: int) -> int:
+        """Returns the number of the first source line from `line` on that contains a text; `line` if none near does."""
+        near = range(line, min(line + _MAX_LINES_AHEAD, len(self._lines)) + 1)
         return next((number for number in near if wanted and wanted in self._lines[number - 1]), line)
 
 
-class _TracingGenerator(Generator):
-    """Compiles templates so that everything they print says where it was printed."""
+class _TracingGenerator(ConcatGenerator):
+    """Compiles templates so that everything they print is traced.
+
+    For line 3 of `a.j2`, with Jinja's own code on the left:
+
+        yield 'Be kind.'            yield environment.template_text('Be kind.', 'a.j2', 3, True)
+        yield str(l_0_name)         yield environment.printed_text(str(l_0_name), 'a.j2', 3)
+        yield event (an include)    yield environment.printed_text(event, 'a.j2', 3)
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as Jinja's
         super().__init__(*arguments, **options)
-        self._child: nodes.Expr
-        self._including = 0
+        self._output: nodes.Expr  # the part of an output statement that is being compiled
+        self._include_line = 0  # the line of the include that is being compiled; 0 if none
         self._writing: list[nodes.Node | None] = []
 
     def visit_Output(self, node: nodes.Output, frame: Frame) -> None:  # noqa: N802 - Jinja's name
-        for child in node.nodes:
-            self._child = child
-            super().visit_Output(nodes.Output([child], lineno=child.lineno), frame)
+        """Compiles each part of an output statement by itself: Jinja would join constants of several lines."""
+        for part in node.nodes:
+            self._output = part
+            super().visit_Output(nodes.Output([part], lineno=part.lineno), frame)
 
     def _output_const_repr(self, group: Iterable[Any]) -> str:
-        advancing = isinstance(self._child, nodes.TemplateData)
+        verbatim = isinstance(self._output, nodes.TemplateData)
         text = super()._output_const_repr(group)
-        return f"environment.stated({text}, {self.name!r}, {self._child.lineno}, {advancing})"
+        return f"environment.template_text({text}, {self.name!r}, {self._output.lineno}, {verbatim})"
 
     def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:  # noqa: ANN401
-        self.write("environment.brought(")
+        self.write("environment.printed_text(")
         super()._output_child_pre(node, frame, finalize)
 
     def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:  # noqa: ANN401
@@ -205,79 +251,72 @@ class _TracingGenerator(Generator):
         self.write(f", {self.name!r}, {node.lineno})")
 
     def start_write(self, frame: Frame, node: nodes.Node | None = None) -> None:
+        """Starts the output of a statement, such as a call block or a filter block."""
         super().start_write(frame, node)
         self._writing.append(node)
         if node is not None:
-            self.write("environment.brought(")
+            self.write("environment.printed_text(")
 
     def end_write(self, frame: Frame) -> None:
+        """Ends the output of a statement."""
         node = self._writing.pop()
         if node is not None:
             self.write(f", {self.name!r}, {node.lineno})")
         super().end_write(frame)
 
     def simple_write(self, s: str, frame: Frame, node: nodes.Node | None = None) -> None:
-        if s == "event" and self._including:
-            s = f"environment.brought(event, {self.name!r}, {self._including})"
+        """Writes the output of an expression of the generated code; an include yields the variable `event`."""
+        if s == "event" and self._include_line:
+            s = f"environment.printed_text(event, {self.name!r}, {self._include_line})"
         super().simple_write(s, frame, node)
 
     def visit_Include(self, node: nodes.Include, frame: Frame) -> None:  # noqa: N802 - Jinja's name
-        self._including = node.lineno
+        """Compiles an include, whose output gets the line of the statement."""
+        self._include_line = node.lineno
         super().visit_Include(node, frame)
-        self._including = 0
+        self._include_line = 0
 
 
-class TracedEnvironment(FrozenEnvironment):
-    """Prints what a `FrozenEnvironment` prints, as traced text.
+class TracingEnvironment(DeterministicEnvironment):
+    """Renders what a `DeterministicEnvironment` renders, as traced text.
 
     Args:
-        find: as there.
-        folder: where templates live, relative to the root.
+        find: returns the text of a template; called for each include and import.
+        folder: the template folder, relative to the project root.
     """
 
     code_generator_class = _TracingGenerator
 
-    def __init__(self, find: Callable[[str, str | None], str | None], folder: str) -> None:
+    def __init__(self, find: FindTemplate, folder: str) -> None:
         super().__init__(find)
         self._folder = folder
-        self.concat: Any = concat
-        self.filters.update({name: _followed(self.filters[name]) for name in TEXT_FILTERS})
-        self.filters["join"] = _join
+        self.concat: Any = join_traced  # Jinja joins the output of macros and blocks by this attribute
+        self.filters.update({name: _traced_filter(self.filters[name]) for name in TEXT_FILTERS})
 
-    def stated(self, text: str, name: str, line: int, advancing: bool) -> Traced:  # noqa: FBT001 - compiled code calls it
-        """What a template spells itself."""
-        place = SourceLine(path=f"{self._folder}/{name}", line=line)
-        return Traced.of(text, [MappedSpan(length=len(text), chain=(place,), advancing=advancing)])
+    def template_text(self, text: str, name: str, line: int, verbatim: bool) -> TracedText:  # noqa: FBT001 - compiled code calls it
+        """Traces a text that a template contains itself; called by compiled code."""
+        chain = (SourceLine(path=f"{self._folder}/{name}", line=line),)
+        return TracedText(text, [MappedSpan(length=len(text), chain=chain, verbatim=verbatim)])
 
-    def brought(self, value: Any, name: str, line: int) -> Any:  # noqa: ANN401 - what is no text stays as it is
-        """What an expression, a call or an include at that line of a template brings in."""
+    def printed_text(self, value: Any, name: str, line: int) -> Any:  # noqa: ANN401 - a value that is no text is returned as it is
+        """Adds the template line that prints a text: an expression, call or include; called by compiled code."""
         if not isinstance(value, str):
             return value
-        return brought(value, SourceLine(path=f"{self._folder}/{name}", line=line))
+        return add_outer_line(value, SourceLine(path=f"{self._folder}/{name}", line=line))
 
-    def concatenated(self, parts: Iterable[object]) -> str:
-        """What `~` gives."""
-        return concat(map(printed, parts))
+    def concat_values(self, values: Iterable[object]) -> str:
+        """Joins values, each formatted as if it was printed on its own: the result of `~` and `|join`."""
+        return join_traced(map(format_value, values))
 
 
-def _followed(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter of texts, whose result is derived from the text that it is given."""
-    place = 1 if hasattr(apply, "jinja_pass_arg") else 0
+def _traced_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a text filter, so that its result is traced to the text that it is applied to."""
+    position = value_position(apply)
 
     @wraps(apply)
-    def filtered(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+    def traced(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
         result = apply(*arguments, **options)
-        source = arguments[place]
-        return derived(source, result) if isinstance(source, Traced) and isinstance(result, str) else result
+        source = arguments[position]
+        return trace_result(source, result) if isinstance(source, TracedText) and isinstance(result, str) else result
 
-    return filtered
-
-
-@pass_eval_context
-def _join(context: EvalContext, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    """Jinja's `join`, with the pieces of its items."""
-    items = value if attribute is None else [context.environment.getitem(item, attribute) for item in value]
-    parts: list[str] = []
-    for item in items:
-        parts += [str(d), printed(item)]
-    return concat(parts[1:])
+    return traced

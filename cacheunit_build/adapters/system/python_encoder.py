@@ -1,4 +1,4 @@
-"""A model's own Python encoder, from a file that the project names."""
+"""Loads a model's own Python encoder, a function in a file that the project names."""
 
 from __future__ import annotations
 
@@ -18,53 +18,76 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.prompt import Conversation
 
-_TALKING = threading.RLock()
-"""Standard output is one for all threads: two that redirect it at once may each put back what the other set."""
+_STDOUT_LOCK = threading.RLock()
+"""Held while standard output is redirected: all threads share it, and two that redirect it at once may each restore what
+the other one set."""
 
 
-def python_encoder(
+def load_python_encoder(
     source: bytes, path: str, function: str, arguments: Mapping[str, Any]
 ) -> Callable[[Conversation], str]:
-    """Runs `source`, the bytes of the file at `path`, and wraps its function of that name.
+    """Runs a Python file, and returns its encoder, which makes the text of a conversation.
 
-    The function takes the messages, and `arguments` by name. Tools go to its parameter `tools`; where it has none, to
-    the key `tools` of the first message, a system one.
+    The function is called with the messages, and with `arguments` by name. Tools are passed to its parameter `tools`, or
+    if it has none, put under the key `tools` of the first message, a system message. What it prints goes to standard
+    error, since standard output is for reports.
+
+    Args:
+        source: the bytes of the file.
+        path: the path of the file, for messages.
+        function: the name of the function, or of an object that can be called.
+        arguments: passed to the function by name.
 
     Raises:
-        CacheunitError: now, or when the result is called: the file or the function fails, or gives no text.
+        CacheunitError: now, or when the encoder is called: the file or the function fails, or does not return text.
     """
+    encode = _load_function(source, path, function)
+    try:
+        takes_tools = "tools" in inspect.signature(encode).parameters
+    except ValueError:  # a built-in function may have no signature
+        takes_tools = False
+
+    def frame(conversation: Conversation) -> str:
+        messages, keywords = _encoder_arguments(conversation, takes_tools=takes_tools)
+        try:
+            with _STDOUT_LOCK, contextlib.redirect_stdout(sys.stderr):
+                text = encode(messages, **keywords, **arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything, and that is its error
+            raise _encoder_error(error, path, f'"{function}" failed') from None
+        if not isinstance(text, str):
+            raise fail(f'"{function}" returns {type(text).__name__}, not str', path=path)
+        return text
+
+    return frame
+
+
+def _load_function(source: bytes, path: str, function: str) -> Callable[..., Any]:
+    """Runs the file as a module with a name of its own, and returns its function."""
     name = f"cacheunit_encoder_{abs(hash((path, source))):x}"
     module = ModuleType(name)
     module.__file__ = path
-    sys.modules[name] = module
+    sys.modules[name] = module  # dataclasses look up the module of their class there
     try:
-        with _TALKING, contextlib.redirect_stdout(sys.stderr):
+        with _STDOUT_LOCK, contextlib.redirect_stdout(sys.stderr):
             exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the user names this file to be run
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises is a fault of the file
-        raise _failed(error, path, "cannot be loaded") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything, and that is its error
+        raise _encoder_error(error, path, "cannot be loaded") from None
     encode = getattr(module, function, None)
     if not callable(encode):
         raise fail(f'has no function "{function}"', path=path)
-    try:
-        takes_tools = "tools" in inspect.signature(encode).parameters
-    except ValueError:  # a built-in function need not tell
-        takes_tools = False
-
-    def framed(conversation: Conversation) -> str:
-        messages, keywords = _call(conversation, takes_tools=takes_tools)
-        try:
-            with _TALKING, contextlib.redirect_stdout(sys.stderr):  # what it prints is talk, no part of a report
-                text = encode(messages, **keywords, **arguments)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the same
-            raise _failed(error, path, f'"{function}" failed') from None
-        if not isinstance(text, str):
-            raise fail(f'"{function}" gives {type(text).__name__}, not text', path=path)
-        return text
-
-    return framed
+    return encode  # type: ignore[no-any-return]
 
 
-def _call(conversation: Conversation, *, takes_tools: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _encoder_arguments(conversation: Conversation, *, takes_tools: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Returns the messages and the keyword arguments for an encoder; copies, so that it may change them.
+
+    | the function | tools | messages | keywords |
+    | --- | --- | --- | --- |
+    | takes `tools` | T | as they are | tools=T |
+    | takes `tools` | none | as they are | tools=None |
+    | does not | T | the first one, a system message, has the key `tools` | none |
+    | does not | none | as they are | none |
+    """
     messages = conversation.messages()
     tools: list[Any] = copy.deepcopy(list(conversation.tools))
     if takes_tools:
@@ -76,7 +99,8 @@ def _call(conversation: Conversation, *, takes_tools: bool) -> tuple[list[dict[s
     return messages, {}
 
 
-def _failed(error: BaseException, path: str, what: str) -> CacheunitError:
+def _encoder_error(error: BaseException, path: str, action: str) -> CacheunitError:
+    """Returns the error to report for an exception of user code, with the innermost line of the file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     line = lines[-1] if lines else error.lineno if isinstance(error, SyntaxError) else None
-    return fail(f"{what}: {type(error).__name__}: {error}", path=path, line=line)
+    return fail(f"{action}: {type(error).__name__}: {error}", path=path, line=line)

@@ -1,4 +1,7 @@
-"""What decides bytes besides a project's files: this package, its libraries, and the interpreter. Loads nothing."""
+"""Identifies the software that decides the bytes of a build: this package, its libraries and the interpreter.
+
+It imports no library, since the fast path runs it at every build.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +15,40 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LIBRARIES = ("jinja2", "yaml", "tiktoken", "tokenizers", "jsonschema")
-_DECIDING = (".py", ".toml")
+_SUFFIXES = (".py", ".toml")
 
 
 def software() -> list[Any]:
-    """The package's own files and the libraries that decide bytes, by stat; and the interpreter."""
+    """Returns a value that changes whenever this software does, to be compared with one of an earlier build.
+
+    Returns:
+        The interpreter's version, the stat of each source file of this package, and of each library's first file.
+
+    Raises:
+        OSError: the folder of this package cannot be listed.
+    """
     package = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - pathlib takes longer to load
-    own = [stat_of(path) for path in sorted(_below(package)) if path.endswith(_DECIDING)]
+    own = [stat_of(path) for path in sorted(_files_below(package)) if path.endswith(_SUFFIXES)]
     libraries = [stat_of(origin) for name in _LIBRARIES if (origin := _origin(name))]
     return [sys.version, own, libraries]
 
 
-def _below(folder: str) -> list[str]:
-    found = []
+def _files_below(folder: str) -> list[str]:
+    """Returns the paths of all files below a folder, except compiled ones."""
+    files = []
     for entry in os.scandir(folder):
         if not entry.is_dir():
-            found.append(entry.path)
+            files.append(entry.path)
         elif entry.name != "__pycache__":
-            found += _below(entry.path)
-    return found
+            files += _files_below(entry.path)
+    return files
 
 
 def _origin(name: str) -> str | None:
-    """The file that an import of that name loads first."""
+    """Returns the file that an import of a module would load first; None if it is not installed.
+
+    It asks the finders themselves: `importlib.util` takes longer to load.
+    """
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
         spec = find(name, None) if find else None

@@ -1,1 +1,1 @@
-"""Tokenizers on this machine: vocabulary files are found, loaded, converted to tiktoken and cached; none is downloaded."""
+"""Tokenizers: finds, loads, converts and caches vocabularies of this machine. Nothing is downloaded."""

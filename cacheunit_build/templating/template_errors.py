@@ -1,0 +1,152 @@
+"""Turns an exception that a template raised into an error message with file, line and hint."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
+
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.templating.environment import NONDETERMINISTIC, MissingNameError, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+_QUOTED = re.compile(r"'(\w+)'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRender:
+    """What was being rendered when a template raised an exception.
+
+    Attributes:
+        folder: the template folder, relative to the project root.
+        template: the name of the template that was rendered.
+        loaded: the names of all templates that were loaded for it, in order.
+        variables: the variables of the render.
+        templates: returns the names of all templates, for hints.
+        filters: the names of the environment's filters.
+        tests: the names of its tests, as in `is defined`.
+    """
+
+    folder: str
+    template: str
+    loaded: Sequence[str]
+    variables: Mapping[str, Any]
+    templates: Callable[[], Collection[str]]
+    filters: Collection[str]
+    tests: Collection[str]
+
+    @property
+    def cycle(self) -> list[str]:
+        """The templates that include each other in a cycle; empty if the last loaded one was loaded once.
+
+        It starts and ends with the one loaded first: loaded a, b, c, b -> b, c, b.
+        """
+        *before, last = self.loaded or [""]
+        if last not in before:
+            return []
+        cycle = [last, *before[len(before) - before[::-1].index(last) :]]
+        start = cycle.index(min(cycle, key=self.loaded.index))
+        return [*cycle[start:], *cycle[: start + 1]]
+
+
+def template_locations(error: BaseException) -> list[tuple[str, int]]:
+    """Returns template name and line of each template in the traceback of an error, outermost first.
+
+    Jinja rewrites tracebacks so that frames of compiled templates have the template's file name and line.
+    """
+    locations = []
+    trace = error.__traceback__
+    while trace is not None:
+        if "__jinja_exception__" in trace.tb_frame.f_globals:
+            locations.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return locations
+
+
+def explain_template_error(error: Exception, render: FailedRender) -> CacheunitError:
+    """Returns the error to report for an exception that a template raised, with file, line and hint."""
+    path, line = _location(error, render)
+    if isinstance(error, CacheunitError):
+        faults = (f if f.path else Fault(message=f.message, path=path, line=line, hint=f.hint) for f in error.faults)
+        return CacheunitError(*faults)
+    message, hint = _describe(error, render)
+    return fail(message, path=path, line=line, hint=hint)
+
+
+def _location(error: Exception, render: FailedRender) -> tuple[str | None, int | None]:
+    """Returns path and line of an error: the innermost template of the traceback, or what a syntax error says.
+
+    In an include cycle the innermost template depends on the depth of the stack, so the first one of the cycle is used.
+    """
+    if isinstance(error, TemplateSyntaxError):
+        return f"{render.folder}/{error.name or render.template}", error.lineno
+    locations = template_locations(error)
+    if isinstance(error, RecursionError) and render.cycle:
+        locations = [location for location in locations if location[0] == render.cycle[0]][:1]
+    return (f"{render.folder}/{locations[-1][0]}", locations[-1][1]) if locations else (None, None)
+
+
+# Message and hint, by type of exception; the most specific function is called.
+
+
+@singledispatch
+def _describe(error: Exception, _render: FailedRender) -> tuple[str, str | None]:
+    """Describes an exception that is none of Jinja's."""
+    return f"{type(error).__name__}: {error}", None
+
+
+@_describe.register(TemplateError)
+def _describe_template_error(error: TemplateError, _render: FailedRender) -> tuple[str, str | None]:
+    return str(error), None
+
+
+@_describe.register(RecursionError)
+def _describe_recursion(_error: RecursionError, render: FailedRender) -> tuple[str, str | None]:
+    if render.cycle:
+        message = f"templates include each other in a cycle: {' -> '.join(render.cycle)}"
+    else:
+        message = "a macro calls itself without end"
+    return message, "end the recursion with a condition"
+
+
+@_describe.register(TemplatesNotFound)
+def _describe_missing_templates(error: TemplatesNotFound, _render: FailedRender) -> tuple[str, str | None]:
+    return f"none of the templates {', '.join(map(str, error.templates))} exists", None
+
+
+@_describe.register(TemplateNotFound)
+def _describe_missing_template(error: TemplateNotFound, render: FailedRender) -> tuple[str, str | None]:
+    return f'there is no template "{error.name}"', did_you_mean(str(error.name), render.templates())
+
+
+@_describe.register(MissingNameError)
+def _describe_missing_name(error: MissingNameError, render: FailedRender) -> tuple[str, str | None]:
+    name = str(error.name)
+    if error.owner is not None:
+        keys = map(str, error.owner) if isinstance(error.owner, dict) else ()
+        return f'"{name}" is undefined in {type_name(error.owner)}', did_you_mean(name, keys)
+    message = f'"{name}" is undefined'
+    if name in render.variables:
+        return message, 'import the template "with context", or pass the variable as an argument'
+    return message, _removed_name_hint(name) or did_you_mean(name, map(str, render.variables))
+
+
+@_describe.register(TemplateSyntaxError)
+def _describe_syntax_error(error: TemplateSyntaxError, render: FailedRender) -> tuple[str, str | None]:
+    message = str(error.message)
+    if "named '" not in message:
+        return message, None
+    known = render.filters if "filter named" in message else render.tests
+    hints = (_removed_name_hint(name) or did_you_mean(name, known) for name in _QUOTED.findall(message))
+    return message, next(filter(None, hints), None)
+
+
+def _removed_name_hint(name: str) -> str | None:
+    """Returns a hint if `name` is a filter or global of Jinja that was removed from the environment."""
+    removed = any(name in names for names in NONDETERMINISTIC.values())
+    return f'"{name}" is not available: its output differs from build to build' if removed else None
