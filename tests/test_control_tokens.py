@@ -1,4 +1,4 @@
-"""Text that spells a control token is refused with its place, or allowed by name and then counted both ways."""
+"""Content that contains a control token is refused with its line, or allowed and then counted both ways."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CHAT = "{{ tools | tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}
 
 
 def files(**more: str) -> dict[str, str]:
-    """A project with one prefix; the keys are paths, with two underscores for a slash and one for a dot."""
+    """Returns a project with one prefix; in the keys, two underscores are a slash and one is a dot."""
     base = {"prefixes__a_yaml": "system: a.md.j2\n", "templates__a_md_j2": "Be kind.\n"}
     return {key.replace("__", "/").replace("_", "."): text for key, text in {**base, **more}.items()}
 
 
 def framed(manifest: str, **more: str) -> dict[str, str]:
-    """The same for a target that has a place for tools and examples."""
+    """Returns a project with one prefix for a target whose frame includes tools and examples."""
     toml = f'targets = ["framed"]\n{FRAMED}'
     return files(prefixes__a_yaml=manifest, cacheunit_toml=toml, model__chat_jinja=CHAT, **more)
 
@@ -125,7 +125,7 @@ WHERE: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_a_control_token_is_refused_with_the_place_that_spells_it(project: Project, where: str) -> None:
+def test_a_control_token_is_refused_with_the_line_that_contains_it(project: Project, where: str) -> None:
     sources, place = WHERE[where]
     project.write(sources)
     before = project.files()
@@ -140,7 +140,7 @@ def test_a_control_token_is_refused_with_the_place_that_spells_it(project: Proje
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_a_control_token_is_allowed_by_name_wherever_it_stands(project: Project, where: str) -> None:
+def test_control_tokens_can_be_allowed_wherever_they_are(project: Project, where: str) -> None:
     sources = {**WHERE[where][0]}
     sources["prefixes/a.yaml"] += "special_tokens: allow\n"
     project.write(sources)
@@ -151,7 +151,7 @@ def test_a_control_token_is_allowed_by_name_wherever_it_stands(project: Project,
     assert f"{spelling['literal']:,} with control tokens read as characters" in project.run("explain", "a").out
 
 
-def test_refusing_is_the_default_and_may_be_said(project: Project) -> None:
+def test_refusing_is_the_default_and_can_be_stated(project: Project) -> None:
     project.write(files(prefixes__a_yaml="system: a.md.j2\nspecial_tokens: refuse\n", templates__a_md_j2=f"{USER}\n"))
     assert project.run("build").code == 2
     project.edit("prefixes/a.yaml", "refuse", "sometimes")
@@ -159,13 +159,13 @@ def test_refusing_is_the_default_and_may_be_said(project: Project) -> None:
     assert (ran.code, "prefixes/a.yaml:2: \"special_tokens\" must be 'refuse' or 'allow'" in ran.err) == (2, True)
 
 
-def test_each_control_token_is_told_once_at_its_first_place(project: Project) -> None:
+def test_each_control_token_is_reported_once_at_its_first_line(project: Project) -> None:
     project.write(files(templates__a_md_j2=f"{ANSWER}\n{USER}\n{ANSWER}{USER}\n"))
     errors = project.run("build", "--format", "json").json["errors"]
     assert [(error["line"], error["message"].rpartition(" ")[2]) for error in errors] == [(1, ANSWER), (2, USER)]
 
 
-def test_a_token_that_no_source_spells_whole_is_told_at_the_system_text(project: Project) -> None:
+def test_a_token_that_no_source_contains_whole_is_reported_at_the_system_text(project: Project) -> None:
     project.write(
         files(
             prefixes__a_yaml="description: x\nsystem: a.md.j2\n",
@@ -191,12 +191,12 @@ def test_a_token_that_no_source_spells_whole_is_told_at_the_system_text(project:
         ),
     ],
 )
-def test_a_place_that_is_not_in_the_text_is_not_blamed(project: Project, sources: dict[str, str]) -> None:
+def test_a_line_that_is_not_rendered_is_not_reported(project: Project, sources: dict[str, str]) -> None:
     project.write(sources)
     assert project.run("build").err.startswith("error: templates/a.md.j2:2: ")
 
 
-def test_what_is_not_in_the_text_is_not_refused(project: Project) -> None:
+def test_a_control_token_that_is_not_rendered_is_not_refused(project: Project) -> None:
     project.write(
         files(
             prefixes__a_yaml=f"description: never write {USER}\nsystem: a.md.j2\nvariables: {{unused: '{USER}'}}\n",
@@ -209,7 +209,7 @@ def test_what_is_not_in_the_text_is_not_refused(project: Project) -> None:
 @pytest.mark.parametrize(
     "text", ["<|User|>", "<｜ User｜>", "<｜User ｜>", "＜｜User｜＞", "<｜user｜>", "<| im_start |>", "<s>"]
 )
-def test_text_that_only_looks_like_a_control_token_is_text(project: Project, text: str) -> None:
+def test_text_that_only_resembles_a_control_token_is_ordinary_text(project: Project, text: str) -> None:
     project.write(files(templates__a_md_j2=f"{text}\n"))
     project.built()
     (explained,) = project.run("explain", "a", "--format", "json").json["artifacts"]
@@ -217,13 +217,13 @@ def test_text_that_only_looks_like_a_control_token_is_text(project: Project, tex
     assert "with control tokens read as characters" not in project.run("explain", "a").out
 
 
-def test_the_control_tokens_of_the_frame_itself_are_fine(project: Project) -> None:
+def test_control_tokens_of_the_frame_itself_are_allowed(project: Project) -> None:
     project.write(files())
     project.built()
     assert USER in project.run("show", "a", "--tokens").out
 
 
-def test_an_estimate_knows_no_control_tokens_and_refuses_none(project: Project) -> None:
+def test_an_estimate_has_no_control_tokens_and_refuses_none(project: Project) -> None:
     text = f"{USER} and <|im_end|> and <|endoftext|>\n"
     project.write(files(prefixes__a_yaml="system: a.md.j2\ntargets: [kimi, anthropic-512]\n", templates__a_md_j2=text))
     project.built()
@@ -231,7 +231,7 @@ def test_an_estimate_knows_no_control_tokens_and_refuses_none(project: Project) 
         assert (explained["counted"], explained["literal"]) == ("estimate", None)
 
 
-def test_only_the_target_whose_token_it_is_refuses(project: Project) -> None:
+def test_a_control_token_is_refused_only_for_targets_that_have_it(project: Project) -> None:
     manifest = "system: a.md.j2\ntargets: [deepseek-v4, kimi]\n"
     project.write(files(prefixes__a_yaml=manifest, templates__a_md_j2=f"{USER}\n"))
     errors = project.run("build", "--format", "json").json["errors"]
@@ -239,7 +239,7 @@ def test_only_the_target_whose_token_it_is_refuses(project: Project) -> None:
     assert project.run("build", "--target", "kimi").code == 0
 
 
-def test_both_counts_are_those_of_the_reference(project: Project) -> None:
+def test_both_counts_equal_those_of_the_reference(project: Project) -> None:
     text = f"A turn begins with {USER}, is answered after {ANSWER}, and again {USER}."
     project.write(
         files(prefixes__a_yaml="system: a.md.j2\npadding: off\nspecial_tokens: allow\n", templates__a_md_j2=text)

