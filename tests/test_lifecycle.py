@@ -473,8 +473,12 @@ class Disk:
         self.done.append(name)
         if self._killed and 0 <= self._failing <= index:
             raise KilledError
-        if index == self._failing:
+        if self.fails(index):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def fails(self, index: int) -> bool:
+        """Whether that operation fails."""
+        return index == self._failing
 
     def _watched(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
@@ -642,6 +646,25 @@ def test_a_lock_that_cannot_be_moved_into_place_is_named(change: InputChange) ->
     _, ran = change.build(failing=last)
     assert ran is not None
     assert ran.err.startswith(f'error: cannot write "{LOCK_FILE}"'), ran.err
+
+
+def test_a_file_that_cannot_be_restored_is_named(change: InputChange, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fails at the last move, and at every write from then on."""
+    last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
+    failing = range(last, last + 1000)
+    monkeypatch.setattr(Disk, "fails", lambda _disk, index: index in failing)
+    _, ran = change.build(failing=last)
+    assert ran is not None
+    assert ran.err.startswith(f'error: cannot write "{LOCK_FILE}"'), ran.err
+    assert "everything is as it was before" not in ran.err
+    changed = [path for path, data in change.old.items() if data != change.new.get(path) and path != LOCK_FILE]
+    left = _outputs(change.project)
+    assert changed
+    for path in changed:
+        assert (f'"{path}"' in ran.err) == (left.get(path) != change.old[path]), path
+    assert 'could not be restored: run "cacheunit build" again' in ran.err
+    assert left[LOCK_FILE] == change.old[LOCK_FILE]
+    assert change.torn(_without_temporary(left)) == []
 
 
 def test_a_fault_after_the_lock_is_in_place_does_not_deny_that_it_is(change: InputChange) -> None:

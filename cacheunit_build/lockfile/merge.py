@@ -1,108 +1,153 @@
-"""Three locks -> one: by entry and by the identity of targets, where a merge of text knows lines only."""
+"""Merges three locks by entry and by target, where a merge of text would only know lines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cacheunit_build.domain.lock import Lock
+from cacheunit_build.domain.models import Lock
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.lock import LockEntry, TargetIdentity
+    from collections.abc import Mapping
 
-ArtifactKey = tuple[str, str]
+    from cacheunit_build.domain.models import LockEntry, TargetIdentity
+    from cacheunit_build.domain.protocols import ArtifactKey
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clash:
-    """One thing that the two sides did not agree on.
+class MergeConflict:
+    """An entry of the lock, or the identity of a target, that both sides changed in different ways.
 
-    It is the entry of `prefix` for `target`, or where `prefix` is None, the identity of the target; `what` says what
-    each side did.
+    Attributes:
+        prefix: the prefix of the entry; None for the identity of the target.
+        target: the target.
+        reason: what each side did.
     """
 
     prefix: str | None
     target: str
-    what: str
+    reason: str
 
     def __str__(self) -> str:
-        """One line, without its end."""
-        return f"{self.target if self.prefix is None else f'{self.prefix} for {self.target}'}: {self.what}"
+        """The conflict as one line, without a newline."""
+        subject = self.target if self.prefix is None else f"{self.prefix} for {self.target}"
+        return f"{subject}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """The merged lock, and what is left to decide; what clashes stands in `lock` as our side has it."""
+class MergedLock:
+    """The result of a merge.
+
+    Attributes:
+        lock: the merged lock, with our side of each conflict.
+        conflicts: what is left to resolve.
+    """
 
     lock: Lock
-    clashes: tuple[Clash, ...]
+    conflicts: tuple[MergeConflict, ...]
 
-    def decided_by(self, side: Lock) -> Lock:
-        """The merged lock with everything that clashes as `side` has it."""
+    def resolved_with(self, side: Lock) -> Lock:
+        """Returns the merged lock with the version of `side` for each conflict."""
         entries, targets = dict(self.lock.entries), dict(self.lock.targets)
-        for clash in self.clashes:
-            if clash.prefix is None:
-                targets[clash.target] = side.targets.get(clash.target, targets[clash.target])
+        for conflict in self.conflicts:
+            if conflict.prefix is None:
+                targets[conflict.target] = side.targets.get(conflict.target, targets[conflict.target])
                 continue
-            entries.pop((clash.prefix, clash.target), None)
-            if (clash.prefix, clash.target) in side.entries:
-                entries[clash.prefix, clash.target] = side.entries[clash.prefix, clash.target]
+            key = conflict.prefix, conflict.target
+            entries.pop(key, None)
+            if key in side.entries:
+                entries[key] = side.entries[key]
         return Lock(targets=targets, entries=entries)
 
 
-def merge_locks(base: Lock, ours: Lock, theirs: Lock) -> Merged:
-    """What both sides did to `base`, together. The order of the sides matters only to what clashes.
+def merge_locks(base: Lock, ours: Lock, theirs: Lock) -> MergedLock:
+    """Merges the changes that two sides made to `base`. The order of the sides matters only for conflicts.
 
-    An entry belongs to the identity of its target: what one side made under rules or a vocabulary that the other side
-    replaced would hold for neither, and clashes.
+    An entry belongs to the identity of its target. If one side changed an entry, and the other side the rules or the
+    vocabulary of its target, the merged lock would contain an entry that no build makes: that is a conflict too.
     """
-    targets, rivals = _merged_targets(base, ours, theirs)
+    merged_targets = _merge_targets(base, ours, theirs)
     entries: dict[ArtifactKey, LockEntry] = {}
-    clashes: list[Clash] = []
+    conflicts: list[MergeConflict] = []
     for key in sorted({*base.entries, *ours.entries, *theirs.entries}):
-        before, mine, yours = (lock.entries.get(key) for lock in (base, ours, theirs))
-        agreed = _agreed(before, mine, yours)
-        if agreed is None:
-            clashes.append(Clash(prefix=key[0], target=key[1], what=_what(before, mine, yours)))
-        elif agreed[0] is not None and mine != yours:
-            maker = ours if mine == agreed[0] else theirs
-            if key[1] in rivals or maker.targets.get(key[1]) != targets.get(key[1]):
-                what = f'made for rules or a vocabulary of "{key[1]}" that the other side replaced'
-                clashes.append(Clash(prefix=key[0], target=key[1], what=what))
-                agreed = None
-        entry = mine if agreed is None else agreed[0]
+        change = _Change(base=base.entries.get(key), ours=ours.entries.get(key), theirs=theirs.entries.get(key))
+        reason = change.conflict or _changed_target(change, key[1], merged_targets, ours, theirs)
+        if reason is not None:
+            conflicts.append(MergeConflict(prefix=key[0], target=key[1], reason=reason))
+        entry = change.merged if reason is None else change.ours
         if entry is not None:
             entries[key] = entry
-    used = {key[1] for key in entries} | {clash.target for clash in clashes}
-    clashes = [*(clash for name, clash in rivals.items() if name in used), *clashes]
-    return Merged(lock=Lock(targets=targets, entries=entries), clashes=tuple(clashes))
+    used = {target for _, target in entries} | {conflict.target for conflict in conflicts}
+    conflicts = [*(conflict for target, conflict in merged_targets.conflicts.items() if target in used), *conflicts]
+    return MergedLock(lock=Lock(targets=dict(merged_targets.targets), entries=entries), conflicts=tuple(conflicts))
 
 
-def _merged_targets(base: Lock, ours: Lock, theirs: Lock) -> tuple[dict[str, TargetIdentity], dict[str, Clash]]:
-    """The identities, and those that clash; a side that lists no such target has no entry for it, and no say."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change(Generic[T]):
+    """One thing in the three locks; None where a lock does not have it.
+
+    | base | ours | theirs | merged | conflict |
+    | --- | --- | --- | --- | --- |
+    | A | A | B | B | |
+    | A | B | A | B | |
+    | A | B | B | B | |
+    | A | None | A | None | |
+    | A | B | C | | both sides changed it differently |
+    | None | B | C | | both sides added it differently |
+    | A | None | C | | ours removed it, theirs changed it |
+    """
+
+    base: T | None
+    ours: T | None
+    theirs: T | None
+
+    @property
+    def merged(self) -> T | None:
+        """The value that both changes lead to, if there is no conflict; None if it is removed."""
+        return self.ours if self.theirs in (self.ours, self.base) else self.theirs
+
+    @property
+    def conflict(self) -> str | None:
+        """What each side did, if their changes differ; None if there is no conflict."""
+        if self.theirs in (self.ours, self.base) or self.ours == self.base:
+            return None
+        if self.ours is None:
+            return "ours removed it, theirs changed it"
+        if self.theirs is None:
+            return "ours changed it, theirs removed it"
+        return f"both sides {'added' if self.base is None else 'changed'} it differently"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MergedTargets:
+    """The merged identities of targets, with ours for those in conflict, and the conflicts, by name of target."""
+
+    targets: Mapping[str, TargetIdentity]
+    conflicts: Mapping[str, MergeConflict]
+
+
+def _merge_targets(base: Lock, ours: Lock, theirs: Lock) -> _MergedTargets:
+    """Merges the identities of targets; a target that only one side lists has no entries on the other."""
     targets = {**theirs.targets, **ours.targets}
-    rivals: dict[str, Clash] = {}
+    conflicts: dict[str, MergeConflict] = {}
     for name in sorted(ours.targets.keys() & theirs.targets.keys()):
-        before, mine, yours = base.targets.get(name), ours.targets[name], theirs.targets[name]
-        agreed = _agreed(before, mine, yours)
-        if agreed is None:
-            rivals[name] = Clash(prefix=None, target=name, what=_what(before, mine, yours))
-        elif agreed[0] is not None:
-            targets[name] = agreed[0]
-    return targets, rivals
+        change = _Change(base=base.targets.get(name), ours=ours.targets[name], theirs=theirs.targets[name])
+        if change.conflict is not None:
+            conflicts[name] = MergeConflict(prefix=None, target=name, reason=change.conflict)
+        elif change.merged is not None:
+            targets[name] = change.merged
+    return _MergedTargets(targets=targets, conflicts=conflicts)
 
 
-def _agreed(before: T | None, mine: T | None, yours: T | None) -> tuple[T | None] | None:
-    """What both sides' changes come to, None inside where it is gone; None altogether where they clash."""
-    if yours in (mine, before):
-        return (mine,)
-    return (yours,) if mine == before else None
-
-
-def _what(before: object, mine: object, yours: object) -> str:
-    if mine is None or yours is None:
-        return (
-            f"ours {'removed' if mine is None else 'changed'} it, theirs {'removed' if yours is None else 'changed'} it"
-        )
-    return "both sides added it, not alike" if before is None else "both sides changed it, not alike"
+def _changed_target(
+    change: _Change[LockEntry], target: str, merged: _MergedTargets, ours: Lock, theirs: Lock
+) -> str | None:
+    """Returns a reason if only one side has the merged entry, and the other side changed the identity of its target."""
+    if change.merged is None or change.ours == change.theirs:
+        return None
+    side = ours if change.ours == change.merged else theirs
+    if target not in merged.conflicts and side.targets.get(target) == merged.targets.get(target):
+        return None
+    return f'made with rules or a vocabulary of "{target}" that the other side changed'

@@ -1,4 +1,8 @@
-"""One commit to disk: every file staged whole beside its place, moved, and last the lock; or all as it was."""
+"""Writes the files of a build: all of them, and last the lock; or none, if something fails on the way.
+
+Each file is first written whole to a temporary file beside it, then moved into place. A process that is killed between
+two moves leaves whole files and the old lock, so that `check` fails and the next `build` completes the work.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,22 @@ from cacheunit_build.domain.file_names import LOCK_FILE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-STAGED = ".cacheunit-tmp"
-"""How the names of staged files end; a dot stands before them, so that nothing reads them."""
+TEMPORARY = ".cacheunit-tmp"
+"""The suffix of temporary files. Their names also start with a dot, so that nothing reads them."""
 
 
 def commit(root: Path, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
-    """Writes `files`, removes `removed`, and last the lock, synced. Paths are relative to `root`.
+    """Writes files, removes others, and writes the lock last, synced to disk.
+
+    Args:
+        root: the project root; paths are relative to it.
+        files: the bytes of each file to write.
+        removed: the files to remove, with the folders that are then empty.
+        lock: the bytes of the lock; None to leave it alone.
 
     Raises:
-        CacheunitError: something cannot be written; what was moved or removed before is put back.
+        CacheunitError: a file cannot be written or removed. What was changed before is restored; the hint names the
+            files for which that failed.
     """
     work = _Commit(root)
     try:
@@ -37,111 +48,160 @@ def commit(root: Path, files: Mapping[str, bytes], removed: Sequence[str], lock:
         if lock is not None:
             work.move(LOCK_FILE)
     except OSError as error:
-        work.undo()
-        reason = error.strerror or str(error)
-        raise fail(f'cannot write "{work.path}": {reason}', hint="everything is as it was before") from None
+        message = f'cannot write "{work.path}": {error.strerror or error}'
+        raise fail(message, hint=_restored_hint(work.roll_back())) from None
     except BaseException:
-        work.undo()
+        not_restored = work.roll_back()
+        if not_restored:
+            raise fail(f'interrupted at "{work.path}"', hint=_restored_hint(not_restored)) from None
         raise
     finally:
-        work.clear()
+        work.remove_temporary()
 
 
 class _Commit:
-    """The steps of one commit; `path` is the one that is being worked on."""
+    """The steps of one commit.
+
+    Attributes:
+        path: the file that is being worked on, relative to the root.
+    """
 
     def __init__(self, root: Path) -> None:
         self.path = ""
         self._root = root
-        self._staged: dict[str, Path] = {}
-        self._made: list[Path] = []
-        self._ready: set[Path] = set()
-        self._before: list[tuple[Path, bytes | None]] = []
+        self._staged: dict[str, Path] = {}  # path -> its temporary file
+        self._created_folders: list[Path] = []
+        self._checked_folders: set[Path] = set()  # that exist, inside of the project
+        self._previous: list[tuple[str, bytes | None]] = []  # path and old content of each file that was changed
 
     def stage(self, path: str, data: bytes, *, synced: bool = False) -> None:
-        """The bytes beside their place, whole, under a name that no one reads."""
+        """Writes the new content of a file to a temporary file beside it.
+
+        Raises:
+            OSError: it cannot be written, or the path is a folder.
+            CacheunitError: it would be outside of the project.
+        """
         self.path = path
         goal = self._root / path
-        if goal.parent not in self._ready:
-            self._make_folders(goal.parent, path)
+        if goal.parent not in self._checked_folders:
+            self._create_folders(goal.parent, path)
         if goal.is_dir():
             raise IsADirectoryError(21, "is a folder", str(goal))
-        temporary = goal.with_name(f".{goal.name}.{os.getpid()}{STAGED}")
+        temporary = self._temporary(goal)
         self._staged[path] = temporary
-        with temporary.open("wb") as handle:
-            handle.write(data)
-            if synced:
-                handle.flush()
-                os.fsync(handle.fileno())
+        _write(temporary, data, synced=synced)
 
-    def _make_folders(self, folder: Path, path: str) -> None:
-        """Makes what is missing of a folder; what is there must lie in the project, links followed."""
+    def _temporary(self, goal: Path) -> Path:
+        return goal.with_name(f".{goal.name}.{os.getpid()}{TEMPORARY}")
+
+    def _create_folders(self, folder: Path, path: str) -> None:
+        """Creates a folder and those above it; one that exists must be inside of the project, links followed."""
         missing = list(takewhile(self._is_missing, (folder, *folder.parents)))
-        there = missing[-1].parent if missing else folder
-        if there not in self._ready:
-            if not there.resolve().is_relative_to(self._root):
+        existing = missing[-1].parent if missing else folder
+        if existing not in self._checked_folders:
+            if not existing.resolve().is_relative_to(self._root):
                 raise fail(f'"{path}" would be written outside of the project, through a link')
-            self._ready.add(there)
-        for parent in reversed(missing):
-            self._made.append(parent)
-            parent.mkdir()
-            self._ready.add(parent)
+            self._checked_folders.add(existing)
+        for created in reversed(missing):
+            self._created_folders.append(created)
+            created.mkdir()
+            self._checked_folders.add(created)
 
     def _is_missing(self, folder: Path) -> bool:
-        return folder not in self._ready and not folder.exists()
+        return folder not in self._checked_folders and not folder.exists()
 
     def move(self, path: str) -> None:
-        """A staged file into its place; the folder of the lock is synced with it, as far as the system can."""
+        """Moves a staged file into place; for the lock, syncs the folder too, if the system can do that."""
         self.path = path
         goal = self._root / path
-        self._before.append((goal, goal.read_bytes() if goal.exists() else None))
+        self._keep_previous(path)
         self._staged[path].replace(goal)
         if path == LOCK_FILE:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the lock is in place; not every file system can sync a folder
                 _sync_folder(goal.parent)
 
     def remove(self, path: str) -> None:
-        """A file away, and the folders that it leaves empty."""
+        """Removes a file, and the folders that are then empty."""
         self.path = path
         goal = self._root / path
-        self._before.append((goal, goal.read_bytes() if goal.exists() else None))
+        self._keep_previous(path)
         goal.unlink(missing_ok=True)
         for folder in goal.parents:
             if folder == self._root or any(folder.iterdir()):
                 break
             folder.rmdir()
 
-    def undo(self) -> None:
-        """What was moved or removed, put back."""
-        for goal, data in reversed(self._before):
-            with contextlib.suppress(OSError):
-                if data is None:
-                    goal.unlink(missing_ok=True)
-                elif not goal.exists() or goal.read_bytes() != data:
-                    goal.parent.mkdir(parents=True, exist_ok=True)
-                    goal.write_bytes(data)
+    def _keep_previous(self, path: str) -> None:
+        goal = self._root / path
+        self._previous.append((path, goal.read_bytes() if goal.exists() else None))
 
-    def clear(self) -> None:
-        """Nothing staged stays, and no folder that was made in vain."""
+    def roll_back(self) -> list[str]:
+        """Restores every file that was changed; returns the paths of those for which that failed."""
+        not_restored = []
+        for path, data in reversed(self._previous):
+            try:
+                self._restore(self._root / path, data)
+            except OSError:
+                not_restored.append(path)
+        return not_restored
+
+    def _restore(self, goal: Path, data: bytes | None) -> None:
+        """Gives a file its previous content by an atomic move; removes it if there was none."""
+        if data is None:
+            goal.unlink(missing_ok=True)
+        elif not goal.exists() or goal.read_bytes() != data:
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self._temporary(goal)
+            self._staged[str(goal)] = temporary
+            _write(temporary, data)
+            temporary.replace(goal)
+
+    def remove_temporary(self) -> None:
+        """Removes temporary files, and folders that were created and are empty.
+
+        What cannot be removed is ignored: the next build removes temporary files, and empty folders do no harm.
+        """
         for temporary in self._staged.values():
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-        for folder in reversed(self._made):
+        for folder in reversed(self._created_folders):
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
-def sweep(root: Path, folder: str) -> None:
-    """Removes what a killed commit left staged below `folder` and beside the lock."""
-    left = [root / name for name in os.listdir(root) if name.endswith(STAGED)]  # noqa: PTH208 - names only
-    for parent, _, files in os.walk(root / folder):
-        left += [Path(parent) / name for name in files if name.endswith(STAGED)]
-    for path in left:
-        with contextlib.suppress(OSError):
-            path.unlink()
+def _restored_hint(not_restored: Sequence[str]) -> str:
+    """Returns a hint that says whether all files were restored."""
+    if not not_restored:
+        return "everything is as it was before"
+    paths = ", ".join(f'"{path}"' for path in not_restored)
+    return f'{paths} could not be restored: run "cacheunit build" again'
+
+
+def remove_leftovers(root: Path, folder: str) -> None:
+    """Removes temporary files that a killed commit left below `folder` and beside the lock.
+
+    What cannot be listed or removed is ignored: it does no harm, and the next build tries again.
+    """
+    with contextlib.suppress(OSError):
+        paths = [root / name for name in os.listdir(root) if name.endswith(TEMPORARY)]  # noqa: PTH208 - names only
+        for parent, _, files in os.walk(root / folder):
+            paths += [Path(parent) / name for name in files if name.endswith(TEMPORARY)]
+        for path in paths:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _write(file: Path, data: bytes, *, synced: bool = False) -> None:
+    """Writes a file; with `synced`, returns when it is on disk."""
+    with file.open("wb") as handle:
+        handle.write(data)
+        if synced:
+            handle.flush()
+            os.fsync(handle.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
+    """Returns when the entries of a folder are on disk; does nothing where the system has no such call."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_DIRECTORY)
         try:
