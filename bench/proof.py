@@ -1,8 +1,8 @@
-"""Proves that the carried DeepSeek vocabulary gives the token ids of Hugging Face tokenizers.
+"""Proves that the converted DeepSeek vocabulary gives the same token ids as Hugging Face tokenizers.
 
 Usage: python bench/proof.py [CORPUS] [--random N] [--seed N] [--all-code-points]
 
-Exit codes: 0 no difference, 1 a difference, 2 there is nothing to compare.
+Exit codes: 0 no differences, 1 differences, 2 nothing to compare.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ SURROGATES = range(0xD800, 0xE000)
 
 
 def main() -> int:
-    """Runs everything; gives the exit code."""
+    """Runs all comparisons, prints the table, and returns the exit code."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread on each side, so that the speeds compare
     arguments = parse_arguments()
     data = vocabulary_file().read_bytes()
     vocabulary = LocalTokenizerLoader(lambda _: None).load(SPEC)
     if vocabulary.label != TIKTOKEN:
-        print(f"error: the product does not carry this file over: {vocabulary.label}", file=sys.stderr)
+        print(f"error: this file is not converted to tiktoken, but encoded by: {vocabulary.label}", file=sys.stderr)
         return 2
     pair = Pair(Tokenizer.from_str(data.decode("utf-8")), vocabulary.encode)
     bare = json.dumps({**json.loads(data), "added_tokens": []})
@@ -66,17 +66,19 @@ def main() -> int:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Compares the carried vocabulary with Hugging Face tokenizers.")
-    parser.add_argument("corpus", nargs="?", type=Path, default=ROOT / "../shared/corpus", help="has Markdown files")
-    parser.add_argument("--random", type=int, default=100_000, metavar="N", help="how many random strings")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which random strings")
-    parser.add_argument("--all-code-points", action="store_true", help="every code point too: minutes")
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(description="Compares the converted vocabulary with Hugging Face tokenizers.")
+    parser.add_argument(
+        "corpus", nargs="?", type=Path, default=ROOT / "../shared/corpus", help="folder with Markdown files"
+    )
+    parser.add_argument("--random", type=int, default=100_000, metavar="N", help="number of random strings")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the random strings")
+    parser.add_argument("--all-code-points", action="store_true", help="also compare every code point; takes minutes")
     return parser.parse_args()
 
 
 def vocabulary_file() -> Path:
-    """The tokenizer.json that the product carries over."""
+    """Returns the path of the tokenizer.json that is converted."""
     package = importlib.util.find_spec(str(SPEC.package))
     folders = (package.submodule_search_locations if package else None) or [""]
     return Path(folders[0]) / str(SPEC.file)
@@ -87,7 +89,16 @@ def vocabulary_file() -> Path:
 
 @dataclass(slots=True)
 class Row:
-    """What was checked: items, tokens, differences with the first one shown, and seconds of both sides."""
+    """One row of the table.
+
+    Attributes:
+        what: what was compared.
+        items: the number of texts, tokens or merges.
+        tokens: the tokens of all texts.
+        differences: the number of items that differ.
+        first: the first difference, for printing.
+        seconds: the time of tiktoken and of the reference.
+    """
 
     what: str
     items: int = 0
@@ -97,20 +108,20 @@ class Row:
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
     def differ(self, shown: str) -> None:
-        """One difference more."""
+        """Counts a difference, and keeps the first one for printing."""
         self.differences += 1
         self.first = self.first or shown
 
 
 class Pair:
-    """The reference and what is to be proven equal to it."""
+    """The reference, and the encoder to compare with it."""
 
     def __init__(self, reference: Any, encode: Any) -> None:  # noqa: ANN401 - both are opaque here
         self._reference = reference
         self._encode = encode
 
     def compare(self, what: str, texts: Iterable[Named]) -> Row:
-        """Encodes each text on both sides."""
+        """Encodes each text with both, and returns the row."""
         row = Row(what)
         for batch in batches(texts):
             started = time.perf_counter()
@@ -119,10 +130,11 @@ class Pair:
             theirs = self._reference.encode_batch_fast([text for _, text in batch], add_special_tokens=False)
             row.seconds[0] += between - started
             row.seconds[1] += time.perf_counter() - between
-            self._note(row, batch, mine, [encoding.ids for encoding in theirs])
+            self._count(row, batch, mine, [encoding.ids for encoding in theirs])
         return row
 
-    def _note(self, row: Row, batch: Sequence[Named], mine: list[list[int]], theirs: list[list[int]]) -> None:
+    def _count(self, row: Row, batch: Sequence[Named], mine: list[list[int]], theirs: list[list[int]]) -> None:
+        """Adds the ids of a batch of texts to a row."""
         row.items += len(batch)
         for (name, text), ids, expected in zip(batch, mine, theirs, strict=True):
             row.tokens += len(expected)
@@ -130,7 +142,7 @@ class Pair:
                 row.differ(f"{name}: {self._around(text, ids, expected)}")
 
     def _around(self, text: str, ids: list[int], expected: list[int]) -> str:
-        """The text where the ids part, as Python source."""
+        """Returns the text around the first different id, as Python source."""
         equal = (index for index, pair in enumerate(zip(ids, expected, strict=False)) if pair[0] != pair[1])
         index = next(equal, min(len(ids), len(expected)))
         offsets = self._reference.encode(text, add_special_tokens=False).offsets
@@ -140,7 +152,7 @@ class Pair:
 
 
 def batches(texts: Iterable[Named]) -> Iterator[list[Named]]:
-    """The texts in lists of at most `BATCH`."""
+    """Yields the texts in lists of at most `BATCH`."""
     iterator = iter(texts)
     while batch := list(islice(iterator, BATCH)):
         yield batch
@@ -150,26 +162,26 @@ def batches(texts: Iterable[Named]) -> Iterator[list[Named]]:
 
 
 def structure(parsed: dict[str, Any]) -> list[Row]:
-    """What the two ways of merging and of finding control tokens rest on."""
+    """Checks the conditions for equal merging and equal matching of control tokens."""
     return [ordered_merges(parsed), whole_tokens(parsed), control_tokens(parsed)]
 
 
 def ordered_merges(parsed: dict[str, Any]) -> Row:
-    """Each merge makes a higher id than the merge before it, of two lower ids."""
+    """Checks that each merge makes a higher id than the merge before it, from two lower ids."""
     row = Row("merges in the order of their ids")
     ids, last = parsed["model"]["vocab"], -1
     for merge in parsed["model"]["merges"]:
         left, right = merge.split(" ") if isinstance(merge, str) else merge
-        made = ids[left + right]
+        merged = ids[left + right]
         row.items += 1
-        if made <= max(last, ids[left], ids[right]):
-            row.differ(f"{left!r} + {right!r} = {made}")
-        last = made
+        if merged <= max(last, ids[left], ids[right]):
+            row.differ(f"{left!r} + {right!r} = {merged}")
+        last = merged
     return row
 
 
 def whole_tokens(parsed: dict[str, Any]) -> Row:
-    """Each token of the base vocabulary, taken alone, is merged to itself and nothing else."""
+    """Checks that each token of the base vocabulary on its own is merged to itself."""
     row = Row("tokens that merge to themselves")
     bare: dict[str, Any] = {"added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None}
     model = Tokenizer.from_str(json.dumps(parsed | bare))
@@ -184,10 +196,10 @@ def whole_tokens(parsed: dict[str, Any]) -> Row:
 
 
 def control_tokens(parsed: dict[str, Any]) -> Row:
-    """Added tokens are plain texts, and the leftmost one in a text is the one that the reference takes.
+    """Checks that the leftmost added token in a text is the one that the reference matches.
 
-    The reference looks for those not marked `normalized` first. No token stands in another one, so that none is a
-    prefix of another; and where one may begin within another, the other is not looked for later.
+    The reference first matches those not marked `normalized`. No token may be part of another one, so none is a prefix
+    of another; and where one may begin within another, the other must not be matched later.
     """
     row = Row("added tokens found alike")
     tokens = parsed["added_tokens"]
@@ -206,7 +218,7 @@ def control_tokens(parsed: dict[str, Any]) -> Row:
 
 
 def overlap(left: str, right: str) -> bool:
-    """Whether `right` may begin within `left` and end after it."""
+    """Returns whether `right` may begin within `left` and end after it."""
     return any(right.startswith(left[start:]) for start in range(1, len(left)))
 
 
@@ -214,7 +226,7 @@ def overlap(left: str, right: str) -> bool:
 
 
 def files(folder: Path, pattern: str) -> Iterator[Named]:
-    """Every UTF-8 file below `folder` but installed packages, byte for byte."""
+    """Yields every UTF-8 file below `folder`, except installed packages, byte for byte."""
     for path in sorted(folder.rglob(pattern)):
         name = path.relative_to(folder)
         if not {"site-packages", "dist-packages"} & set(name.parts) and path.is_file():
@@ -225,7 +237,7 @@ def files(folder: Path, pattern: str) -> Iterator[Named]:
 
 
 def span(*ends: int) -> str:
-    """The characters from each first code point to its last one."""
+    """Returns the characters of ranges, given as first and last code points in turn."""
     pairs = zip(ends[::2], ends[1::2], strict=True)
     return "".join(chr(point) for first, last in pairs for point in range(first, last + 1))
 
@@ -241,7 +253,7 @@ LETTERS = {
     "kana": span(0x3041, 0x3096, 0x309D, 0x309F, 0x30A1, 0x30FA, 0x30FC, 0x30FF, 0xFF66, 0xFF70),
 }
 CHARACTERS = LETTERS | {
-    "edges of CJK and kana": span(0x303F, 0x3041, 0x3096, 0x309C, 0x309F, 0x30A1, 0x30FA, 0x30FC, 0x30FF, 0x3100)
+    "boundaries of CJK and kana": span(0x303F, 0x3041, 0x3096, 0x309C, 0x309F, 0x30A1, 0x30FA, 0x30FC, 0x30FF, 0x3100)
     + "\u4dff\u4e00\u9fa5\u9fa6",
     "digits": span(0x30, 0x39),
     "other numbers": span(0x660, 0x669, 0x966, 0x96F, 0xFF10, 0xFF19, 0xB2, 0xB3, 0xBC, 0xBE, 0x2160, 0x2168)
@@ -270,8 +282,8 @@ POOLS: tuple[Sequence[str], ...] = (*CHARACTERS.values(), WORDS)
 
 
 def random_strings(number: int, seed: int) -> Iterator[Named]:
-    """Strings that mix a few kinds of characters; some have long runs."""
-    chance = random.Random(seed)  # noqa: S311 - it must give the same strings again
+    """Yields strings that mix a few kinds of characters; some have long runs."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     for index in range(number):
         pools = chance.sample(POOLS, chance.randint(1, 5))
         pieces = [random_piece(chance, pools) for _ in range(chance.randint(1, 30))]
@@ -279,7 +291,7 @@ def random_strings(number: int, seed: int) -> Iterator[Named]:
 
 
 def random_piece(chance: random.Random, pools: Sequence[Sequence[str]]) -> str:
-    """One character or word, at times any code point, at times repeated."""
+    """Returns a character or word, sometimes any code point, sometimes repeated."""
     kind = chance.random()
     if kind < ANY_CHARACTER:
         return any_character(chance)
@@ -290,7 +302,7 @@ def random_piece(chance: random.Random, pools: Sequence[Sequence[str]]) -> str:
 
 
 def any_character(chance: random.Random) -> str:
-    """Any code point that text can have."""
+    """Returns any code point except surrogates."""
     point = chance.randrange(sys.maxunicode + 1 - len(SURROGATES))
     return chr(point if point < SURROGATES.start else point + len(SURROGATES))
 
@@ -299,35 +311,35 @@ CONTEXTS = (
     *("@", "@@", "a@b", "1@2", " @", "  @", "@ ", "  @  a", "\n@\n", " \n@a", ".@.", ".@a", " .@\n", "@\u0301"),
     *("\u4e2d@\u6587", "\u4e2d@a", "a@\u3042", "\u30fb@\u3042", "\u3040@\u3040", "\u200b@\u200b", "\u0301@a", "@1"),
 )
-"""What stands around a code point, "@"."""
+"""Contexts for a code point, which replaces "@"."""
 
 
 def code_points() -> Iterator[Named]:
-    """Each code point in every context, set apart by a control token."""
+    """Yields each code point in all contexts, separated by a control token."""
     frame = CONTROL.join(CONTEXTS)
     for point in range(sys.maxunicode + 1):
         if point not in SURROGATES:
             yield f"U+{point:04X}", frame.replace("@", chr(point))
 
 
-# Showing
+# Printing
 
 
 def show(rows: Iterable[Row]) -> None:
     """Prints a Markdown table, and the first difference of each row that has one."""
     print("| checked | items | tokens | differences | tiktoken, tokens/s | Hugging Face, tokens/s | ratio |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    faults = []
+    differences = []
     for row in rows:
         cells = [row.what, f"{row.items:,}", f"{row.tokens:,}" if row.tokens else "", f"{row.differences:,}"]
         print("| " + " | ".join([*cells, *speeds(row)]) + " |")
         if row.differences:
-            faults.append(f"DIFFERS {row.what}: {row.first}")
-    print("".join(f"\n{fault}" for fault in faults), end="\n" if faults else "")
+            differences.append(f"DIFFERS {row.what}: {row.first}")
+    print("".join(f"\n{line}" for line in differences), end="\n" if differences else "")
 
 
 def speeds(row: Row) -> list[str]:
-    """Tokens a second on both sides, to the nearest thousand, and how many times faster the first is."""
+    """Returns the tokens per second of both, and how many times faster tiktoken is."""
     mine, theirs = row.seconds
     if not mine or not theirs:
         return ["", "", ""]

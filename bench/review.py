@@ -1,13 +1,13 @@
-"""Turns a corpus of prompts into a project with a git history of twenty kinds of edit, and verifies every `diff`.
+"""Makes a project with a git history of 21 kinds of edit from a corpus of prompts, and verifies every `diff`.
 
-Each prompt becomes two prefixes: its text cut into a template, an include, a macro three includes deep, a JSON data
-file and a variable. For each kind of edit all prompts are edited and committed, and `cacheunit diff --against HEAD~1`
-is held against the longest common token prefix by Hugging Face tokenizers, floored by the cache rule, and against the
-line that was edited.
+Each prompt becomes two prefixes: its text is split into a template, an include, a macro three includes deep, a JSON
+data file and a variable. For each kind of edit all prompts are edited and committed, and `cacheunit diff --against
+HEAD~1` is compared with the longest common token prefix by Hugging Face tokenizers, rounded down by the cache rule, and
+with the line that was edited.
 
 Usage: python bench/review.py [CORPUS] [--most N] [--json FILE]
 
-Exit codes: 0 all verified, 1 not, 2 the corpus is not there.
+Exit codes: 0 everything is right, 1 something is not, 2 the corpus is missing.
 """
 
 from __future__ import annotations
@@ -48,13 +48,20 @@ CHAT = (
     "{% if message.role == 'user' %}<\uff5cUser\uff5c>{% endif %}{{ message.content }}{% endfor %}"
 )
 UNITS = {"deepseek-v4": 128, "exact": 1, "chat": 16}
-LEAST = 20
+MIN_LINES = 20
 RAW, END = "{% raw %}", "{% endraw %}"
 
 
 @dataclass
 class Prompt:
-    """The files of one prompt, as lists of lines."""
+    """The files of one prompt.
+
+    Attributes:
+        name: the name of the prompt.
+        files: the lines of each file, by path.
+        tool: the JSON text of its tool.
+        edited: path, line from 1, and the prefix ("plain", "tooled" or "both") of the last edit.
+    """
 
     name: str
     files: dict[str, list[str]]
@@ -62,24 +69,24 @@ class Prompt:
     edited: list[tuple[str, int, str]] = field(default_factory=list)
 
     def path(self, file: str) -> str:
-        """A file of this prompt by its short name."""
+        """Returns the path of a file of this prompt by its short name."""
         folder = {"plain": "prefixes/plain", "tooled": "prefixes/tooled", "data": "data", "tool": "tools"}.get(file)
         ending = {"plain": "yaml", "tooled": "yaml", "data": "json", "tool": "json"}.get(file)
         return f"{folder}/{self.name}.{ending}" if folder else f"templates/{self.name}/{file}.md.j2"
 
     def lines(self, file: str) -> list[str]:
-        """The lines of a file, to be edited."""
+        """Returns the lines of a file, which edits change in place."""
         return self.files[self.path(file)]
 
-    def at(self, file: str, index: int, who: str = "both") -> None:
-        """Notes that the edit is to be found at that line (from 0), in the prefix `who`, or in both."""
-        self.edited.append((self.path(file), index + 1, who))
+    def expect(self, file: str, index: int, prefix: str = "both") -> None:
+        """Records that `diff` must report the edit at that line (from 0), in one prefix or in both."""
+        self.edited.append((self.path(file), index + 1, prefix))
 
 
-def cut(name: str, text: str, tool: str) -> Prompt:
-    """A prompt's text cut into the pieces of a project."""
+def split_prompt(name: str, text: str, tool: str) -> Prompt:
+    """Splits a prompt's text into the files of a project."""
     lines = text.replace(END, "").rstrip("\n").split("\n")
-    while len(lines) < LEAST:
+    while len(lines) < MIN_LINES:
         lines.append(f"Line {len(lines)} of {name}.")
     fifth = len(lines) // 5
     ends = [*range(fifth, fifth * 5, fifth), len(lines)]
@@ -106,18 +113,18 @@ def cut(name: str, text: str, tool: str) -> Prompt:
 
 
 def wrapped(lines: list[str]) -> list[str]:
-    """Lines that Jinja takes as they are."""
+    """Returns lines that Jinja prints unchanged."""
     return [RAW + lines[0], *lines[1:-1], lines[-1] + END] if len(lines) > 1 else [RAW + lines[0] + END]
 
 
 def _append(p: Prompt) -> None:
     p.lines("tail").append("One more rule at the end.")
-    p.at("tail", len(p.lines("tail")) - 1)
+    p.expect("tail", len(p.lines("tail")) - 1)
 
 
 def _prepend(p: Prompt) -> None:
     p.lines("top").insert(0, "Read this first.")
-    p.at("top", 0)
+    p.expect("top", 0)
 
 
 def _reword(file: str) -> Callable[[Prompt], None]:
@@ -128,7 +135,7 @@ def _reword(file: str) -> Callable[[Prompt], None]:
             index = next(i for i, line in enumerate(lines) if RAW in line or line.startswith('"'))
         body = lines[index]
         lines[index] = body.replace(RAW, f"{RAW}Zeal. ") if RAW in body else f"Zeal. {body}"
-        p.at(file, index)
+        p.expect(file, index)
 
     return edit
 
@@ -136,76 +143,76 @@ def _reword(file: str) -> Callable[[Prompt], None]:
 def _data(p: Prompt) -> None:
     lines = p.lines("data")
     lines[-2] = '"Last of all."'
-    p.at("data", len(lines) - 2)
+    p.expect("data", len(lines) - 2)
 
 
 def _digit(p: Prompt) -> None:
     for file, who in (("plain", "plain"), ("tooled", "tooled")):
         index = next(i for i, line in enumerate(p.lines(file)) if "note:" in line)
         p.lines(file)[index] = p.lines(file)[index].replace("3", "4").replace("5", "6")
-        p.at(file, index, who)
+        p.expect(file, index, who)
 
 
 def _swap(p: Prompt) -> None:
     for file in ("plain", "tooled"):
         lines = p.lines(file)
         lines[2], lines[3] = lines[3], lines[2]
-        p.at(file, 2, file)
+        p.expect(file, 2, file)
 
 
 def _space(p: Prompt) -> None:
     lines = p.lines("one")
     lines[-1] = " " + lines[-1]
-    p.at("one", len(lines) - 1)
+    p.expect("one", len(lines) - 1)
 
 
 def _blank(p: Prompt) -> None:
     p.lines("macros").insert(1, "")
-    p.at("macros", 1)
+    p.expect("macros", 1)
 
 
 def _delete(p: Prompt) -> None:
     lines = p.lines("top")
     index = lines.index("Read this first.")
     del lines[index]
-    p.at("top", index)
+    p.expect("top", index)
 
 
 def _cut_end(p: Prompt) -> None:
     lines = p.lines("tail")
     del lines[-1]
-    p.at("tail", len(lines) - 1)
+    p.expect("tail", len(lines) - 1)
 
 
 def _tool_words(p: Prompt) -> None:
     lines = p.lines("tool")
     index = next(i for i, line in enumerate(lines) if '"description"' in line)
     lines[index] = lines[index].replace('"description": "', '"description": "Now: ')
-    p.at("tool", index, "tooled")
+    p.expect("tool", index, "tooled")
 
 
 def _tool_more(p: Prompt) -> None:
     p.lines("tooled").append("  - tools/extra.json")
-    p.at("tooled", len(p.lines("tooled")) - 1, "tooled")
+    p.expect("tooled", len(p.lines("tooled")) - 1, "tooled")
 
 
 def _tool_less(p: Prompt) -> None:
     lines = p.lines("tooled")
     del lines[-1]
-    p.at("tooled", len(lines) - 1, "tooled")
+    p.expect("tooled", len(lines) - 1, "tooled")
 
 
 def _padding(p: Prompt) -> None:
     for file in ("plain", "tooled"):
         index = next(i for i, line in enumerate(p.lines(file)) if line.startswith("padding"))
         p.lines(file)[index] = "padding: 'off'"
-        p.at(file, index, file)
+        p.expect(file, index, file)
 
 
 def _paragraph(p: Prompt) -> None:
     index = next(i for i, line in enumerate(p.lines("top")) if "include" in line)
     p.lines("top")[index:index] = ["", "A paragraph that is new.", "It has two lines.", ""]
-    p.at("top", index)
+    p.expect("top", index)
 
 
 def _everywhere(p: Prompt) -> None:
@@ -213,26 +220,26 @@ def _everywhere(p: Prompt) -> None:
     first = next(i for i, line in enumerate(lines) if RAW in line)
     lines[first] = lines[first].replace(RAW, f"{RAW}Aye, ")
     lines[-1] = "Aye too. " + lines[-1]
-    p.at("macros", first)
+    p.expect("macros", first)
 
 
 def _include(p: Prompt) -> None:
     lines = p.lines("tail")
     lines.insert(0, "{% include 'shared.md.j2' %}")
-    p.at("tail", 0)
+    p.expect("tail", 0)
 
 
 def _condition(p: Prompt) -> None:
     for file in ("plain", "tooled"):
         index = next(i for i, line in enumerate(p.lines(file)) if line.startswith("  formal"))
         p.lines(file)[index] = "  formal: true"
-        p.at(file, index, file)
+        p.expect(file, index, file)
 
 
 def _argument(p: Prompt) -> None:
     lines = p.lines("three")
     lines[0] = lines[0].replace("part(note)", "part(note ~ ' Twice.')")
-    p.at("three", 0)
+    p.expect("three", 0)
 
 
 EDITS: dict[str, Callable[[Prompt], None]] = {
@@ -261,7 +268,11 @@ EDITS: dict[str, Callable[[Prompt], None]] = {
 
 
 class Checker:
-    """Verifies the reports of one project."""
+    """Verifies the reports of `diff` for one project.
+
+    Attributes:
+        faults: what was wrong, one line each.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -271,7 +282,7 @@ class Checker:
         self.faults: list[str] = []
 
     def ids(self, request: dict[str, Any], target: str) -> list[int]:
-        """The tokens that all requests share, from a request fragment."""
+        """Returns the tokens that all requests with a request fragment share."""
         if target == "chat":
             tools = "".join(f"{json.dumps(tool, ensure_ascii=False)}\n" for tool in request.get("tools", ()))
             text = f"{tools}{request['messages'][0]['content']}{USER}"
@@ -282,40 +293,44 @@ class Checker:
         return list(self.reference.encode(text, add_special_tokens=False).ids)
 
     def artifacts(self) -> dict[tuple[str, str], list[int]]:
-        """The tokens of all that is built."""
-        found = {}
+        """Returns the tokens of all artifacts."""
+        tokens = {}
         for path in sorted((self.root / "build").rglob("*.json")):
             prefix = path.parent.relative_to(self.root / "build").as_posix()
-            found[prefix, path.stem] = self.ids(json.loads(path.read_bytes()), path.stem)
-        return found
+            tokens[prefix, path.stem] = self.ids(json.loads(path.read_bytes()), path.stem)
+        return tokens
 
     def verify(
         self, edit: str, report: dict[str, Any], sides: tuple[Any, Any], prompts: list[Prompt]
     ) -> tuple[int, int]:
-        """How many artifacts changed, and how many of these are right in tokens and in place."""
+        """Returns how many artifacts changed, and for how many of them tokens and line are right."""
         before, after = sides
         expected = {key for key in after if before[key] != after[key]}
         changes = {(item["prefix"], item["target"]): item for item in report["changes"]}
         if set(changes) != expected:
-            self.faults.append(f"{edit}: {sorted(set(changes) ^ expected)[:4]} differ in one account only")
+            self.faults.append(
+                f"{edit}: {sorted(set(changes) ^ expected)[:4]} changed in only one of report and artifacts"
+            )
         right = 0
-        places = {prompt.name: prompt.edited for prompt in prompts}
+        edited = {prompt.name: prompt.edited for prompt in prompts}
         for key, item in changes.items():
             kind, _, name = key[0].partition("/")
-            wanted = [(path, line) for path, line, who in places[name] if who in ("both", kind)]
-            same = common(before[key], after[key])
-            warm = same - same % UNITS[key[1]]
+            expected_lines = [(path, line) for path, line, prefix in edited[name] if prefix in ("both", kind)]
+            shared = common(before[key], after[key])
+            still_cached = shared - shared % UNITS[key[1]]
             source = item["first_change"]["source"]
-            got = None if source is None else (source["path"], source["line"])
-            if (item["still_cached"], item["first_change"]["token"]) != (warm, same) or got not in wanted:
-                self.faults.append(f"{edit}: {key}: {item['warm']} for {warm} warm, {got} for {wanted}")
+            line = None if source is None else (source["path"], source["line"])
+            reported = (item["still_cached"], item["first_change"]["token"])
+            if reported != (still_cached, shared) or line not in expected_lines:
+                counts = f"{item['still_cached']} still cached, expected {still_cached}"
+                self.faults.append(f"{edit}: {key}: {counts}; {line}, expected {expected_lines}")
             else:
                 right += 1
         return len(changes), right
 
 
 def common(left: list[int], right: list[int]) -> int:
-    """How many tokens both begin with."""
+    """Returns the number of tokens that both begin with."""
     count = 0
     for one, other in zip(left, right, strict=False):
         if one != other:
@@ -325,7 +340,7 @@ def common(left: list[int], right: list[int]) -> int:
 
 
 def run(root: Path, *command: str) -> bytes:
-    """The output of a command that gives 0 or 1."""
+    """Runs a command that must exit with 0 or 1, and returns its output."""
     done = subprocess.run(command, cwd=root, capture_output=True, check=False)
     if done.returncode not in (0, 1):
         sys.exit(done.stderr.decode())
@@ -333,7 +348,7 @@ def run(root: Path, *command: str) -> bytes:
 
 
 def write(root: Path, prompts: list[Prompt]) -> None:
-    """The files of all prompts as they are now."""
+    """Writes the files of all prompts."""
     for prompt in prompts:
         for path, lines in prompt.files.items():
             file = root / path
@@ -342,11 +357,11 @@ def write(root: Path, prompts: list[Prompt]) -> None:
 
 
 def main() -> int:
-    """Runs everything; gives the exit code."""
+    """Runs all edits, prints the table, and returns the exit code."""
     parser = argparse.ArgumentParser(description="Verifies diff on a git history made of a corpus.")
     parser.add_argument("corpus", nargs="?", type=Path, default=Path(__file__).parent.parent / "../shared/corpus")
-    parser.add_argument("--most", type=int, default=None, metavar="N", help="take the first N prompts only")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the same numbers there")
+    parser.add_argument("--most", type=int, default=None, metavar="N", help="use only the first N prompts")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers to FILE")
     arguments = parser.parse_args()
     sources = read_prompts(arguments.corpus / "prompts")
     tools = sorted(path for path in (arguments.corpus / "tools").glob("*.json"))
@@ -355,12 +370,12 @@ def main() -> int:
         return 2
     named = list(sources.items())[: arguments.most]
     prompts = [
-        cut(name.lower(), normal(data), json.dumps(first_tool(tools[index % len(tools)]), indent=1))
+        split_prompt(name.lower(), normal(data), json.dumps(first_tool(tools[index % len(tools)]), indent=1))
         for index, (name, data) in enumerate(named)
     ]
     with tempfile.TemporaryDirectory() as folder:
         rows, faults = history(Path(folder), prompts)
-    print("| edit | artifacts that change | tokens and place as counted independently |\n| --- | ---: | ---: |")
+    print("| edit | artifacts that change | tokens and line as counted independently |\n| --- | ---: | ---: |")
     for edit, changed, right in rows:
         print(f"| {edit} | {changed:,} | {right:,} |")
     print(f"\n{sum(row[2] for row in rows):,} of {sum(row[1] for row in rows):,}")
@@ -372,13 +387,13 @@ def main() -> int:
 
 
 def first_tool(path: Path) -> Any:  # noqa: ANN401 - a tool
-    """The first tool of a file, in whatever form."""
+    """Returns the first tool of a file, in any form."""
     value = json.loads(path.read_bytes())
     return value[0] if isinstance(value, list) else value
 
 
 def history(root: Path, prompts: list[Prompt]) -> tuple[list[tuple[str, int, int]], list[str]]:
-    """Verifies the report of each kind of edit."""
+    """Verifies the report of each kind of edit; returns edit, changed and right artifacts, and all faults."""
     checker, rows = Checker(root), []
     before: Any = {}
     for edit, report in versions(root, prompts):
@@ -392,10 +407,15 @@ def history(root: Path, prompts: list[Prompt]) -> tuple[list[tuple[str, int, int
 def versions(
     root: Path, prompts: list[Prompt], settings: str = SETTINGS
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Builds and commits one kind of edit after the other: its name, and what `diff` says of it, None of the first."""
+    """Builds and commits one kind of edit after the other; yields its name and the report of `diff`.
+
+    The first commit has no edit: its name is empty and its report None.
+    """
     cacheunit = str(Path(sysconfig.get_path("scripts")) / "cacheunit")
-    who = {f"GIT_{part}_{what}": "bench@example.com" for part in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    os.environ.update(who)
+    author = {
+        f"GIT_{part}_{what}": "bench@example.com" for part in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    os.environ.update(author)
     (root / "tools").mkdir()
     (root / "templates").mkdir()
     (root / "cacheunit.toml").write_text(settings, encoding="utf-8")

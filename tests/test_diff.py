@@ -377,7 +377,7 @@ def test_revisions_that_do_not_exist_and_no_repository(repository: Project, tmp_
     shutil.copytree(repository.root, away / "project")
     outside = repository.cacheunit("-C", away / "project", "diff")
     assert (outside.code, "not in a git work tree" in outside.err) == (2, True)
-    assert "give --against a lock or a folder" in outside.err
+    assert "use --against with a lock or a folder" in outside.err
     empty = away / "empty"
     empty.mkdir()
     git(empty, "init", "-q")

@@ -1,7 +1,8 @@
-"""Locks merge: by plain git where they can, by entry with the driver, and never into something that nobody notices."""
+"""Locks merge by line in plain git where possible, by entry with the driver, and never silently into a wrong lock."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from conftest import Cacheunit, Ran
 
-    InputChange = Callable[[Project], None]
+    SourceChange = Callable[[Project], None]
 
 LOCK_FILE = "cacheunit.lock"
 STYLES = ["merge", "diff3", "zdiff3"]
@@ -46,7 +47,7 @@ FILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """A project in the work tree of a git repository, free of this machine's settings."""
+    """A project in the work tree of a git repository, without the git settings of this machine."""
 
     project: Project
     top: Path
@@ -59,8 +60,8 @@ class Repository:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def commit(self, branch: str, change: InputChange) -> None:
-        """A branch from `main` with a change of the sources, built."""
+    def commit(self, branch: str, change: SourceChange) -> None:
+        """Creates a branch from `main` with a change of the sources, built and committed."""
         self.done("checkout", "-q", "-B", branch, "main")
         change(self.project)
         self.project.built()
@@ -98,31 +99,31 @@ def repository(bare: Repository) -> Repository:
     return bare
 
 
-# Ten pairs of branches, and more
+# Pairs of branches
 
 
-def edited(path: str, old: str, new: str) -> InputChange:
+def edited(path: str, old: str, new: str) -> SourceChange:
     return lambda project: project.edit(path, old, new)
 
 
-def first(name: str) -> InputChange:
+def first(name: str) -> SourceChange:
     return edited(f"templates/{name}.md.j2", "First", "At first")
 
 
-def last(name: str) -> InputChange:
+def last(name: str) -> SourceChange:
     return edited(f"templates/{name}.md.j2", "Last", "At last")
 
 
-def style(old: str, new: str) -> InputChange:
+def style(old: str, new: str) -> SourceChange:
     return edited("templates/style.md.j2", old, new)
 
 
-def added(name: str, text: str = "New.", targets: str = "deepseek-v4") -> InputChange:
+def added(name: str, text: str = "New.", targets: str = "deepseek-v4") -> SourceChange:
     manifest = f"system: {name}.md.j2\ntargets: [{targets}]\n"
     return lambda project: project.write({f"prefixes/{name}.yaml": manifest, f"templates/{name}.md.j2": f"{text}\n"})
 
 
-def removed(name: str) -> InputChange:
+def removed(name: str) -> SourceChange:
     def change(project: Project) -> None:
         project.path(f"prefixes/{name}.yaml").unlink()
         project.path(f"templates/{name}.md.j2").unlink()
@@ -130,30 +131,35 @@ def removed(name: str) -> InputChange:
     return change
 
 
-def renamed(old: str, new: str) -> InputChange:
+def renamed(old: str, new: str) -> SourceChange:
     def change(project: Project) -> None:
         project.path(f"prefixes/{old}.yaml").rename(project.path(f"prefixes/{new}.yaml"))
 
     return change
 
 
-def manifest(name: str, line: str) -> InputChange:
+def manifest(name: str, line: str) -> SourceChange:
     return lambda project: project.write({f"prefixes/{name}.yaml": f"system: {name}.md.j2\n{line}\n"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two changes of one base: whether the lock conflicts without and with the driver, what `check` says if not.
+    """Two changes of one base, and what becomes of the lock when they are merged.
 
-    `based`: the markers show the base, in the styles that do; `orphans`: artifacts that `build` then leaves alone.
+    Attributes:
+        plain: whether it conflicts in plain git.
+        driver: whether it conflicts with the driver.
+        drift: what `check` reports if it does not conflict.
+        shows_base: whether markers show the base, in the styles that do.
+        orphans: the artifacts that `build` leaves alone after a conflict.
     """
 
-    ours: InputChange
-    theirs: InputChange
+    ours: SourceChange
+    theirs: SourceChange
     plain: bool = False
     driver: bool = False
     drift: tuple[tuple[str, str], ...] = ()
-    based: bool = True
+    shows_base: bool = True
     orphans: int = 0
 
 
@@ -180,7 +186,7 @@ PAIRS = {
         theirs=added("z", targets="small"),
         driver=True,
         drift=(("changed", "z"),),
-        based=False,
+        shows_base=False,
     ),
     "both add the same": Pair(ours=added("n"), theirs=added("n")),
     "padding of one, edit it": Pair(ours=manifest("e", "padding: 'off'"), theirs=first("e"), plain=True, driver=True),
@@ -193,8 +199,10 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_a_pair_of_branches(repository: Repository, pair: Pair) -> None:
-    """Merged without and with the driver, in each style of markers: as told; and `build` makes the lock anew."""
+def test_merging_a_pair_of_branches_conflicts_as_documented_and_build_rewrites_the_lock(
+    repository: Repository, pair: Pair
+) -> None:
+    """Without and with the driver, in each style of conflict markers."""
     project = repository.project
     repository.commit("ours", pair.ours)
     repository.commit("theirs", pair.theirs)
@@ -212,7 +220,7 @@ def test_a_pair_of_branches(repository: Repository, pair: Pair) -> None:
             text = project.read(LOCK_FILE)
             assert (b"\n<<<<<<< " in text, b"\n||||||| " in text) == (
                 conflict,
-                conflict and style != "merge" and (pair.based or not driver),
+                conflict and style != "merge" and (pair.shows_base or not driver),
             )
             if conflict:
                 check = project.run("check")
@@ -226,8 +234,8 @@ def test_a_pair_of_branches(repository: Repository, pair: Pair) -> None:
             repository.done("clean", "-qfd")
 
 
-def test_the_artifacts_of_a_prefix_that_is_gone_are_left_where_its_conflict_was(repository: Repository) -> None:
-    """What `build` says of them is what is to be done."""
+def test_the_artifacts_of_a_prefix_that_one_side_removed_are_kept_and_named(repository: Repository) -> None:
+    """Removing what `build` names completes the merge."""
     project = repository.project
     repository.commit("ours", removed("a"))
     repository.commit("theirs", first("a"))
@@ -238,7 +246,7 @@ def test_the_artifacts_of_a_prefix_that_is_gone_are_left_where_its_conflict_was(
     assert project.drift() == []
 
 
-def test_what_both_sides_add_under_one_name_is_settled_in_its_sources_first(repository: Repository) -> None:
+def test_a_prefix_that_both_sides_add_is_resolved_in_its_sources_first(repository: Repository) -> None:
     project = repository.project
     repository.commit("ours", added("n", "One."))
     repository.commit("theirs", added("n", "Two."))
@@ -275,85 +283,87 @@ def lock(*, profile: str = "0", **tokens: int) -> bytes:
     return write_lock(Lock(targets={"t": identity}, entries=entries))
 
 
-def driven(project: Project, base: bytes, ours: bytes, theirs: bytes) -> Ran:
+def merge_by_driver(project: Project, base: bytes, ours: bytes, theirs: bytes) -> Ran:
     project.write({"base": base, "ours": ours, "theirs": theirs})
     return project.run("git", "merge", "base", "ours", "theirs", "sub/cacheunit.lock")
 
 
-def test_the_driver_merges_what_lines_cannot(project: Project) -> None:
-    ran = driven(project, lock(b=1), lock(a=1, b=1), lock(aa=2, b=3))
+def test_the_driver_merges_entries_that_conflict_by_line(project: Project) -> None:
+    ran = merge_by_driver(project, lock(b=1), lock(a=1, b=1), lock(aa=2, b=3))
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert project.read("ours") == lock(a=1, aa=2, b=3)
 
 
-def test_the_driver_marks_what_clashes_and_says_one_line_an_entry(project: Project) -> None:
-    ran = driven(project, lock(a=1, b=1, c=1, d=1, e=1), lock(a=2, b=5, d=1, e=6), lock(a=3, b=1, c=3, d=4))
+def test_the_driver_marks_conflicts_and_reports_one_line_per_entry(project: Project) -> None:
+    ran = merge_by_driver(project, lock(a=1, b=1, c=1, d=1, e=1), lock(a=2, b=5, d=1, e=6), lock(a=3, b=1, c=3, d=4))
     assert ran.code == 1
     assert ran.err.splitlines() == [
-        "error: sub/cacheunit.lock: a for t: both sides changed it, not alike",
+        "error: sub/cacheunit.lock: a for t: both sides changed it differently",
         "",
         "error: sub/cacheunit.lock: c for t: ours removed it, theirs changed it",
         "",
         "error: sub/cacheunit.lock: e for t: ours changed it, theirs removed it",
         "",
-        'hint: merge the sources, then "cacheunit build" makes the lock anew from them',
+        'hint: merge the sources, then run "cacheunit build" to rewrite the lock',
     ]
     text = project.read("ours").decode()
-    marked = re.findall(r"^<<<<<<< ours\n(.*?)^=======\n(.*?)^>>>>>>> theirs\n", text, re.MULTILINE | re.DOTALL)
-    tokens = [tuple(re.findall(r'"tokens": (\d)', side) for side in sides) for sides in marked]
+    conflicts = re.findall(r"^<<<<<<< ours\n(.*?)^=======\n(.*?)^>>>>>>> theirs\n", text, re.MULTILINE | re.DOTALL)
+    tokens = [tuple(re.findall(r'"tokens": (\d)', side) for side in sides) for sides in conflicts]
     assert tokens == [(["2"], ["3"]), ([], ["3"]), (["6"], [])]
-    # What does not clash stands there once, as merged, outside of the markers.
+    # What does not conflict is there once, merged, outside of the markers.
     assert (text.count('"tokens": 5'), text.count('"tokens": 4')) == (1, 1)
 
 
-def test_a_clash_that_lines_would_merge_is_marked(project: Project) -> None:
+def test_a_conflict_that_would_merge_by_line_is_marked(project: Project) -> None:
     base = lock(a=1)
     ours, theirs = base.replace(b'"tokens": 1', b'"tokens": 2'), base.replace(b'"unit": 128', b'"unit": 64')
-    assert driven(project, base, ours, theirs).code == 1
+    assert merge_by_driver(project, base, ours, theirs).code == 1
     assert project.read("ours").count(b"\n=======\n") == 2
 
 
-def test_a_clash_that_lines_merge_into_no_lock_is_marked_and_without_the_driver_refused(project: Project) -> None:
+def test_a_conflict_that_merges_by_line_to_an_invalid_lock_is_marked_by_the_driver(
+    project: Project,
+) -> None:
     texts = lock(b=1, d=1), lock(c=2, d=1), lock(b=1, c=3, d=1)
-    text, conflict = merge_texts(project.root, *texts)
-    assert not conflict
+    merged = merge_texts(project.root, *texts)
+    assert not merged.conflict
     with pytest.raises(LockUnknownError, match='duplicate key "c"'):
-        parse_lock(text, LOCK_FILE)
-    ran = driven(project, *texts)
+        parse_lock(merged.data, LOCK_FILE)
+    ran = merge_by_driver(project, *texts)
     assert (ran.code, ran.err.count("error: ")) == (1, 1)
     assert b"\n<<<<<<< ours\n" in project.read("ours")
 
 
-def test_an_entry_made_for_rules_that_the_other_side_changed_clashes(project: Project) -> None:
-    ran = driven(project, lock(a=1), lock(a=2, profile="9"), lock(a=1, b=1))
+def test_an_entry_made_with_rules_that_the_other_side_changed_is_a_conflict(project: Project) -> None:
+    ran = merge_by_driver(project, lock(a=1), lock(a=2, profile="9"), lock(a=1, b=1))
     assert ran.code == 1
-    assert 'b for t: made for rules or a vocabulary of "t" that the other side replaced' in ran.err
+    assert 'b for t: made with rules or a vocabulary of "t" that the other side changed' in ran.err
     assert b"\n<<<<<<< ours\n" in project.read("ours")
 
 
-def test_rules_that_both_sides_changed_clash(project: Project) -> None:
-    ran = driven(project, lock(a=1), lock(a=1, profile="8"), lock(a=1, profile="9"))
+def test_rules_that_both_sides_changed_are_a_conflict(project: Project) -> None:
+    ran = merge_by_driver(project, lock(a=1), lock(a=1, profile="8"), lock(a=1, profile="9"))
     assert ran.code == 1
-    assert ran.err.startswith("error: sub/cacheunit.lock: t: both sides changed it, not alike\n")
+    assert ran.err.startswith("error: sub/cacheunit.lock: t: both sides changed it differently\n")
 
 
-def test_rules_that_nothing_is_left_for_do_not_clash(project: Project) -> None:
-    ran = driven(project, lock(a=1, b=1), lock(a=1, profile="8"), lock(b=1, profile="9"))
+def test_changed_rules_that_no_entry_is_left_for_are_not_a_conflict(project: Project) -> None:
+    ran = merge_by_driver(project, lock(a=1, b=1), lock(a=1, profile="8"), lock(b=1, profile="9"))
     assert (ran.code, ran.err) == (0, "")
     assert project.read("ours") == lock()
 
 
-def test_a_lock_that_both_sides_began_is_merged(project: Project) -> None:
-    """Git gives an empty base."""
-    assert driven(project, b"", lock(a=1), lock(b=2)).code == 0
+def test_a_lock_that_both_sides_added_is_merged(project: Project) -> None:
+    """Git passes an empty base."""
+    assert merge_by_driver(project, b"", lock(a=1), lock(b=2)).code == 0
     assert project.read("ours") == lock(a=1, b=2)
 
 
 @pytest.mark.parametrize("side", ["base", "ours", "theirs"])
-def test_a_side_that_is_no_lock_is_merged_as_plain_git_would(project: Project, side: str) -> None:
+def test_an_invalid_lock_is_merged_by_line_as_in_plain_git(project: Project, side: str) -> None:
     texts = {"base": lock(a=1, c=1), "ours": lock(a=2, c=1), "theirs": lock(a=3, c=1)}
     texts[side] = texts[side].replace(b'"unit": 128', b'"unit": 1 2 8', 1)
-    ran = driven(project, **texts)
+    ran = merge_by_driver(project, **texts)
     assert ran.code == 1
     assert ran.err.startswith(f"error: sub/cacheunit.lock ({side}):18: the lock is broken")
     project.write({"mine": texts["ours"]})
@@ -368,22 +378,34 @@ def test_a_side_that_is_no_lock_is_merged_as_plain_git_would(project: Project, s
 def test_a_newer_lock_is_refused_and_nothing_is_written(project: Project, side: str) -> None:
     texts = {"base": lock(a=1), "ours": lock(a=2), "theirs": b"no lock"}
     texts[side] = texts[side].replace(b'"version": 1', b'"version": 2') if side != "theirs" else b'{"version": 2}'
-    ran = driven(project, **texts)
+    ran = merge_by_driver(project, **texts)
     assert ran.code == 2
     assert f"sub/cacheunit.lock ({side})" in ran.err
     assert "the lock has version 2; this cacheunit reads version 1" in ran.err
     assert project.read("ours") == texts["ours"]
 
 
-def test_a_file_that_is_not_there_is_a_fault(project: Project) -> None:
+def test_a_missing_file_is_an_error(project: Project) -> None:
     ran = project.run("git", "merge", "base", "ours", "theirs")
     assert (ran.code, ran.err.count("error: cannot read ")) == (2, 1)
 
 
-# The textconv
+def test_a_result_that_cannot_be_written_is_one_clear_error(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_file: Path, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    project.write({"base": lock(b=1), "ours": lock(a=1, b=1), "theirs": lock(b=3)})
+    monkeypatch.setattr(Path, "write_bytes", full)
+    ran = project.run("git", "merge", "base", "ours", "theirs")
+    assert (ran.code, ran.err.count("error:")) == (2, 1)
+    assert ran.err.startswith('error: cannot write "')
+    assert "No space left on device" in ran.err
 
 
-def test_a_lock_is_shown_as_one_line_a_target_and_an_entry(project: Project) -> None:
+# Showing a lock
+
+
+def test_a_lock_is_shown_as_one_line_per_target_and_entry(project: Project) -> None:
     identity = TargetIdentity(profile="sha256:" + "8" * 64, tokenizer="sha256:" + "9" * 64)
     entries = {
         ("a@x=1", "t"): entry(1300, "1"),
@@ -394,48 +416,49 @@ def test_a_lock_is_shown_as_one_line_a_target_and_an_entry(project: Project) -> 
     ran = project.run("git", "textconv", "l")
     assert (ran.code, ran.err) == (0, "")
     ones, twos, threes = ("1" * 12, "2" * 12, "3" * 12)
+    fingerprints = f"  text {ones}  request {ones}  ids {ones}"
     assert ran.out.splitlines() == [
         "target t  profile 888888888888  tokenizer 999999999999",
         "target u  profile 888888888888  tokenizer 999999999999",
-        f"a@x=1  t  1,300 tokens  units 10 + 20 of 128  padding 3  exact  text {ones}  request {ones}  ids {ones}",
-        f"b  t  1,280 tokens  units 10 of 128  padding 3  exact  text {twos}  request {twos}  ids {twos}",
-        f"b  u  about 1,100 tokens  units -  padding 3  estimate  text {threes}  request {threes}",
+        f"a@x=1  t  1,300 tokens  10 units of 128 + 20 tokens  padding 3  exact{fingerprints}",
+        f"b  t  1,280 tokens  10 units of 128  padding 3  exact  text {twos}  request {twos}  ids {twos}",
+        f"b  u  ~1,100 tokens  padding 3  estimate  text {threes}  request {threes}",
     ]
 
 
 @pytest.mark.parametrize("data", [b"", b"{\r\n", b"\xff\0", b'{"version": 2}', b"<<<<<<< ours\n"])
-def test_what_is_no_lock_is_shown_as_it_is(project: Project, data: bytes) -> None:
+def test_a_file_that_is_not_a_lock_is_shown_unchanged(project: Project, data: bytes) -> None:
     project.write({"l": data})
     ran = project.run("git", "textconv", "l")
     assert (ran.code, ran.output, ran.err) == (0, data, "")
 
 
-# Setting both up
+# Setup
 
 
 SETTINGS = ["merge.cacheunit.name", "merge.cacheunit.driver", "diff.cacheunit.textconv"]
 ATTRIBUTES = "cacheunit.lock merge=cacheunit diff=cacheunit\n"
 
 
-def test_one_command_sets_both_up_beside_what_is_there_and_says_so_and_again_keeps_it(bare: Repository) -> None:
+def test_setup_adds_settings_and_attributes_once_and_reports_each(bare: Repository) -> None:
     assert bare.project.run("init").code == 0
     before = bare.project.read(".gitattributes").decode()
     ran = bare.project.run("git", "setup")
-    assert (ran.code, ran.out.splitlines()) == (0, [*(f"set  {name}" for name in SETTINGS), "added to  .gitattributes"])
+    assert (ran.code, ran.out.splitlines()) == (0, [*(f"set  {name}" for name in SETTINGS), "updated  .gitattributes"])
     assert bare.project.read(".gitattributes").decode() == before + ATTRIBUTES
     again = bare.project.run("git", "setup")
     assert (again.code, again.err) == (0, "")
-    assert again.out.splitlines() == [*(f"kept  {name}" for name in SETTINGS), "kept  .gitattributes"]
+    assert again.out.splitlines() == [*(f"unchanged  {name}" for name in SETTINGS), "unchanged  .gitattributes"]
     assert bare.project.read(".gitattributes").decode() == before + ATTRIBUTES
 
 
-def test_a_line_without_its_end_stays_a_line(bare: Repository) -> None:
+def test_a_last_line_without_a_newline_is_kept(bare: Repository) -> None:
     bare.project.write({".gitattributes": "*.png binary"})
     bare.project.run("git", "setup")
     assert bare.project.read(".gitattributes").decode() == "*.png binary\n" + ATTRIBUTES
 
 
-def test_removing_takes_back_exactly_what_was_set_up(bare: Repository) -> None:
+def test_setup_can_be_removed_exactly(bare: Repository) -> None:
     bare.project.write({".gitattributes": "*.png binary\n"})
     before = bare.done("config", "--local", "--list")
     bare.project.run("git", "setup")
@@ -443,38 +466,38 @@ def test_removing_takes_back_exactly_what_was_set_up(bare: Repository) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert bare.done("config", "--local", "--list") == before
     assert bare.project.read(".gitattributes") == b"*.png binary\n"
-    assert bare.project.run("git", "setup", "--remove").out.splitlines() == [f"absent  {name}" for name in SETTINGS]
+    assert bare.project.run("git", "setup", "--remove").out.splitlines() == [f"not set  {name}" for name in SETTINGS]
 
 
-def test_attributes_that_overrule_are_told_and_nothing_is_left(bare: Repository) -> None:
+def test_attributes_that_override_are_reported_and_nothing_is_changed(bare: Repository) -> None:
     bare.project.write({".git/info/attributes": "*.lock -merge\n"})
     ran = bare.project.run("git", "setup")
     assert ran.code == 2
-    assert "other attributes of git overrule those of the lock" in ran.err
+    assert 'other git attributes override those of "cacheunit.lock"' in ran.err
     assert not bare.project.path(".gitattributes").exists()
     assert "cacheunit" not in bare.done("config", "--local", "--list")
 
 
 @pytest.mark.parametrize("remove", [[], ["--remove"]])
-def test_outside_of_git_is_a_fault(project: Project, monkeypatch: pytest.MonkeyPatch, remove: list[str]) -> None:
+def test_setup_outside_of_git_is_an_error(project: Project, monkeypatch: pytest.MonkeyPatch, remove: list[str]) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(project.root.parent))
     ran = project.run("git", "setup", *remove)
     assert (ran.code, ran.out) == (2, "")
-    assert "is in no work tree of git: not a git repository" in ran.err
+    assert "is not in a git work tree: not a git repository" in ran.err
     assert list(project.root.iterdir()) == []
 
 
-def test_without_git_is_a_fault(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_without_git_is_an_error(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(project.root))
     ran = project.run("git", "setup")
     assert (ran.code, ran.out) == (2, "")
-    assert "git does not start" in ran.err
+    assert "cannot run git" in ran.err
 
 
 def test_a_project_in_a_subfolder_with_spaces_of_a_linked_work_tree_is_merged_and_shown(
     bare: Repository, cacheunit: Cacheunit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Git runs driver and textconv by itself, by an interpreter anywhere, that imports nothing of the repository."""
+    """Git runs both commands by itself, with an interpreter anywhere, which imports nothing from the repository."""
     python = tmp_path / "it's 100%O" / "python"
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
@@ -505,8 +528,8 @@ def test_a_project_in_a_subfolder_with_spaces_of_a_linked_work_tree_is_merged_an
 
 
 @pytest.fixture
-def gone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """Set up by an interpreter that is not there any more."""
+def without_interpreter(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A repository that was set up by an interpreter which no longer exists."""
     monkeypatch.setattr("sys.executable", "/nowhere/it's/python")
     assert repository.project.run("git", "setup").code == 0
     repository.done("add", "-A")
@@ -514,39 +537,39 @@ def gone(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Repository:
     return repository
 
 
-def test_where_the_interpreter_is_gone_git_merges_and_shows_as_without_it(gone: Repository) -> None:
-    gone.commit("ours", first("c"))
-    gone.commit("theirs", last("c"))
-    gone.done("checkout", "-q", "ours")
-    assert '"text": "sha256:' in gone.done("diff", "main", "theirs", "--", LOCK_FILE)
-    gone.merge()
-    assert LOCK_FILE in gone.conflicts()
-    assert b"\n<<<<<<< ours\n" in gone.project.read(LOCK_FILE)
-    assert gone.project.run("build").code == 0
+def test_without_the_interpreter_git_merges_by_line_and_shows_the_file(without_interpreter: Repository) -> None:
+    without_interpreter.commit("ours", first("c"))
+    without_interpreter.commit("theirs", last("c"))
+    without_interpreter.done("checkout", "-q", "ours")
+    assert '"text": "sha256:' in without_interpreter.done("diff", "main", "theirs", "--", LOCK_FILE)
+    without_interpreter.merge()
+    assert LOCK_FILE in without_interpreter.conflicts()
+    assert b"\n<<<<<<< ours\n" in without_interpreter.project.read(LOCK_FILE)
+    assert without_interpreter.project.run("build").code == 0
 
 
-# The merge itself
+# Properties of a merge
 
 _NAMES = [(name, target) for name in "abcd" for target in "tu"]
 _ENTRIES = [entry(number, str(number)) for number in range(3)]
 _IDENTITIES = [TargetIdentity(profile=f"sha256:{digit * 64}", tokenizer=f"sha256:{'0' * 64}") for digit in "01"]
 identities = st.sampled_from(_IDENTITIES)
-wholes = st.dictionaries(st.sampled_from(_NAMES), st.sampled_from(_ENTRIES))
+entry_maps = st.dictionaries(st.sampled_from(_NAMES), st.sampled_from(_ENTRIES))
 edits = st.dictionaries(st.sampled_from(_NAMES), st.none() | st.sampled_from(_ENTRIES), max_size=3)
 
 
 @st.composite
 def trios(draw: st.DrawFn) -> tuple[Lock, Lock, Lock]:
-    """A base, and what two sides made of it: canonical, with the targets that are used."""
-    base = draw(wholes)
+    """Draws a base and two changes of it, in canonical form: with the targets that are used."""
+    base = draw(entry_maps)
     targets = {name: draw(identities) for name in "tu"}
-    made = [_lock(base, targets)]
+    locks = [_lock(base, targets)]
     for _ in range(2):
         changed = base | {key: value for key, value in draw(edits).items() if value is not None}
         for key in draw(st.lists(st.sampled_from(_NAMES), max_size=2)):
             changed.pop(key, None)
-        made.append(_lock(changed, {name: draw(identities | st.just(targets[name])) for name in "tu"}))
-    return made[0], made[1], made[2]
+        locks.append(_lock(changed, {name: draw(identities | st.just(targets[name])) for name in "tu"}))
+    return locks[0], locks[1], locks[2]
 
 
 def _lock(entries: dict[tuple[str, str], LockEntry], targets: dict[str, TargetIdentity]) -> Lock:
@@ -556,52 +579,54 @@ def _lock(entries: dict[tuple[str, str], LockEntry], targets: dict[str, TargetId
 
 
 @given(trios())
-def test_with_an_unchanged_side_it_is_the_other(trio: tuple[Lock, Lock, Lock]) -> None:
+def test_merging_with_an_unchanged_side_returns_the_other(trio: tuple[Lock, Lock, Lock]) -> None:
     base, ours, _ = trio
     for merged in (merge_locks(base, ours, base), merge_locks(base, base, ours), merge_locks(base, ours, ours)):
-        assert merged.clashes == ()
+        assert merged.conflicts == ()
         assert write_lock(merged.lock) == write_lock(ours)
 
 
 @given(trios())
-def test_the_order_of_the_sides_matters_only_to_what_clashes(trio: tuple[Lock, Lock, Lock]) -> None:
+def test_the_order_of_the_sides_matters_only_for_conflicts(trio: tuple[Lock, Lock, Lock]) -> None:
     base, ours, theirs = trio
     one, other = merge_locks(base, ours, theirs), merge_locks(base, theirs, ours)
-    assert {(clash.prefix, clash.target) for clash in one.clashes} == {(c.prefix, c.target) for c in other.clashes}
-    if not one.clashes:
+    assert {(conflict.prefix, conflict.target) for conflict in one.conflicts} == {
+        (c.prefix, c.target) for c in other.conflicts
+    }
+    if not one.conflicts:
         assert write_lock(one.lock) == write_lock(other.lock)
 
 
 @given(trios())
-def test_each_entry_is_of_a_side_made_for_the_target_as_merged_and_the_text_is_canonical(
+def test_each_entry_is_one_of_a_side_made_with_the_merged_target_and_the_text_is_canonical(
     trio: tuple[Lock, Lock, Lock],
 ) -> None:
     base, ours, theirs = trio
     merged = merge_locks(base, ours, theirs)
-    clashing = {(clash.prefix, clash.target) for clash in merged.clashes}
+    conflicts = {(conflict.prefix, conflict.target) for conflict in merged.conflicts}
     for key, value in merged.lock.entries.items():
         made = [side.targets[key[1]] for side in (ours, theirs) if side.entries.get(key) == value]
         assert made
-        assert key in clashing or merged.lock.targets[key[1]] in made
+        assert key in conflicts or merged.lock.targets[key[1]] in made
     text = write_lock(merged.lock)
     assert write_lock(parse_lock(text, LOCK_FILE)) == text
 
 
 @given(trios())
-def test_what_clashes_shows_in_the_texts_that_are_marked(trio: tuple[Lock, Lock, Lock]) -> None:
+def test_the_texts_that_are_marked_differ_where_there_is_a_conflict(trio: tuple[Lock, Lock, Lock]) -> None:
     base, ours, theirs = trio
     merged = merge_locks(base, ours, theirs)
-    texts = [write_lock(merged.decided_by(side)) for side in (ours, theirs)]
-    assert (texts[0] == texts[1]) == (not merged.clashes)
-    write_lock(merged.decided_by(base))
+    texts = [write_lock(merged.resolved_with(side)) for side in (ours, theirs)]
+    assert (texts[0] == texts[1]) == (not merged.conflicts)
+    write_lock(merged.resolved_with(base))
 
 
 @settings(max_examples=40)
 @given(trios())
-def test_what_lines_give_is_marked_or_refused_or_in_the_one_form(trio: tuple[Lock, Lock, Lock]) -> None:
-    """Plain git may put lines together that no build wrote: such a lock must not be read."""
+def test_a_merge_by_line_is_marked_or_refused_or_in_canonical_form(trio: tuple[Lock, Lock, Lock]) -> None:
+    """Plain git may combine lines to a lock that no build wrote: it must not be read."""
     base, ours, theirs = (write_lock(lock) for lock in trio)
-    text, _ = merge_texts(Path(tempfile.gettempdir()), base, ours, theirs)
+    text = merge_texts(Path(tempfile.gettempdir()), base, ours, theirs).data
     try:
         read = parse_lock(text, LOCK_FILE)
     except CacheunitError:

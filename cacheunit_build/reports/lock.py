@@ -1,10 +1,8 @@
-"""A lock -> one readable line a target and an entry, for a diff of them."""
+"""Formats a lock as text for `git diff`: one line per target and entry."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from cacheunit_build.reports.text import units_text
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.lock import Lock, LockEntry
@@ -13,7 +11,10 @@ _SHORT = 12
 
 
 def lock_text(lock: Lock) -> str:
-    """Targets, then entries, by name. No columns: a longer name in one line would change all the others."""
+    """Formats the targets, then the entries, each sorted by name.
+
+    There are no aligned columns: a longer name in one line would change all others in a diff.
+    """
     targets = [
         f"target {name}  profile {_short(identity.profile)}  tokenizer {_short(identity.tokenizer)}"
         for name, identity in sorted(lock.targets.items())
@@ -23,19 +24,26 @@ def lock_text(lock: Lock) -> str:
 
 
 def _entry(entry: LockEntry) -> str:
+    """Formats an entry without its name; fields are separated by two spaces."""
     estimate = entry.counted == "estimate"
-    unit = f" of {entry.unit:,}" if entry.unit else ""
-    facts = [
-        f"{'about ' if estimate else ''}{entry.tokens:,} tokens",
-        f"units {'-' if estimate else units_text(entry.tokens, entry.unit)}{unit}",
+    fields = [
+        f"{'~' if estimate else ''}{entry.tokens:,} tokens",
+        *([] if estimate or not entry.unit else [_units(entry.tokens, entry.unit)]),
         f"padding {entry.padding:,}",
         entry.counted,
         f"text {_short(entry.text)}",
         f"request {_short(entry.request)}",
+        *([] if entry.token_ids is None else [f"ids {_short(entry.token_ids)}"]),
     ]
-    return "  ".join([*facts, *([] if entry.token_ids is None else [f"ids {_short(entry.token_ids)}"])])
+    return "  ".join(fields)
+
+
+def _units(tokens: int, unit: int) -> str:
+    """Formats a count in full units: "10 units of 128", "10 units of 128 + 20 tokens"."""
+    full, rest = divmod(tokens, unit)
+    return f"{full:,} unit{'s' * (full != 1)} of {unit:,}" + (f" + {rest:,} tokens" if rest else "")
 
 
 def _short(fingerprint: str) -> str:
-    """Enough of a fingerprint to tell two apart."""
+    """Returns the first digits of a fingerprint, enough to tell two apart."""
     return fingerprint.removeprefix("sha256:")[:_SHORT]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Conversation
 
 _STDOUT_LOCK = threading.RLock()
-"""Held while standard output is redirected: all threads share it, and two that redirect it at once may each restore what
-the other one set."""
+"""Held while standard output is redirected: all threads share it, and two that redirect it at once may each restore
+what the other one set."""
 
 
 def load_python_encoder(
@@ -28,9 +28,9 @@ def load_python_encoder(
 ) -> Callable[[Conversation], str]:
     """Runs a Python file, and returns its encoder, which makes the text of a conversation.
 
-    The function is called with the messages, and with `arguments` by name. Tools are passed to its parameter `tools`, or
-    if it has none, put under the key `tools` of the first message, a system message. What it prints goes to standard
-    error, since standard output is for reports.
+    The function is called with the messages, and with `arguments` by name. Tools are passed to its parameter `tools`;
+    if it has none, they are put under the key `tools` of the first message, a system message. What it prints goes to
+    standard error, since standard output is for reports.
 
     Args:
         source: the bytes of the file.

@@ -19,9 +19,9 @@ MAX_UNSPLIT = 400
 """Texts of up to this many characters are never split at a line end: encoding them costs less than the cache."""
 
 # A long text may be encoded in two parts, split between a line end and a visible character: no piece of the patterns
-# used here spans that point, and none before it depends on what follows that character. Two characters are left out: "/",
-# which o200k_base joins to a line end, and "[", with which a padding label begins, so that the text in front of the
-# padding is what the cache holds. The pattern is matched against the reversed text, to find the last such point first:
+# used here spans that point, and none before it depends on what follows that character. Two characters are left out:
+# "/", which o200k_base joins to a line end, and "[", with which a padding label begins, so that the text in front of
+# the padding is what the cache holds. The pattern is matched against the reversed text, to find the last point first:
 #
 #     text                     split
 #     "Be kind.\nBe brief."    "Be kind.\n" + "Be brief."

@@ -1,0 +1,98 @@
+"""`cacheunit git merge`: git's merge driver for locks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cacheunit_build.cli.context import NO, OK, Session, read_file, say_faults, with_session
+from cacheunit_build.domain.errors import Fault, fail
+from cacheunit_build.domain.protocols import LOCK_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cacheunit_build.domain.models import Lock
+    from cacheunit_build.lockfile.merge import MergedLock
+
+_file = click.Path(path_type=Path)
+
+
+@click.command()
+@click.argument("base", type=_file)
+@click.argument("ours", type=_file)
+@click.argument("theirs", type=_file)
+@click.argument("path", default=LOCK_FILE)
+@with_session
+def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> int:
+    """Merge three locks by entry into OURS, as git's merge driver; PATH is the lock's name in messages.
+
+    Exit code 1: there are conflicts, and OURS has markers there.
+    """
+    from cacheunit_build.adapters.git.merge_driver import merge_texts
+    from cacheunit_build.lockfile.format import write_lock
+    from cacheunit_build.lockfile.merge import merge_locks
+
+    goal = session.folder / ours
+    texts = [read_file(session.folder / file) for file in (base, ours, theirs)]
+    locks, faults = _parse(texts, path)
+    if faults:
+        _write(goal, merge_texts(session.folder, *texts).data)
+        say_faults(faults)
+        return NO
+    merged = merge_locks(*locks)
+    if not merged.conflicts:
+        _write(goal, write_lock(merged.lock))
+        return OK
+    _write(goal, _with_markers(session.folder, merged, locks))
+    say_faults(Fault(message=str(conflict), path=path) for conflict in merged.conflicts)
+    session.say('\nhint: merge the sources, then run "cacheunit build" to rewrite the lock')
+    return NO
+
+
+def _parse(texts: Sequence[bytes], path: str) -> tuple[list[Lock], list[Fault]]:
+    """Parses the locks of base, ours and theirs; returns the faults of those that are invalid.
+
+    The base may be empty: that is what git passes if both sides added the lock.
+
+    Raises:
+        CacheunitError: a newer version of this program wrote one of them.
+    """
+    from cacheunit_build.lockfile.format import EMPTY, LockUnknownError, parse_lock
+
+    locks: list[Lock] = []
+    faults: list[Fault] = []
+    for side, data in zip(("base", "ours", "theirs"), texts, strict=True):
+        try:
+            locks.append(EMPTY if side == "base" and not data else parse_lock(data, f"{path} ({side})"))
+        except LockUnknownError as error:
+            faults += error.faults
+    return locks, faults
+
+
+def _with_markers(folder: Path, merged: MergedLock, locks: Sequence[Lock]) -> bytes:
+    """Returns the merged lock with conflict markers around each entry that is in conflict.
+
+    Two changes of one entry may merge by line, into an entry that no build makes. Then the merge is repeated without a
+    base, which marks every difference.
+    """
+    from cacheunit_build.adapters.git.merge_driver import merge_texts
+    from cacheunit_build.lockfile.format import write_lock
+
+    base, ours, theirs = (write_lock(merged.resolved_with(lock)) for lock in locks)
+    text = merge_texts(folder, base, ours, theirs)
+    return text.data if text.conflict else merge_texts(folder, None, ours, theirs).data
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Writes the file that git reads the result from.
+
+    Raises:
+        CacheunitError: it cannot be written.
+    """
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise fail(f'cannot write "{file}": {error.strerror}', hint="the merge was not completed") from None
