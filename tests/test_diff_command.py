@@ -1,4 +1,4 @@
-"""What reviews a lock elsewhere, the action and the hooks, fits the command line and what the documentation shows."""
+"""The GitHub action and the pre-commit hooks match the command line and the documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(path: str) -> Any:  # noqa: ANN401 - YAML
 
 
 def shown(path: str) -> Any:  # noqa: ANN401 - YAML
-    """The file that docs/review.md shows under that name."""
+    """Returns the file that docs/review.md shows under that name."""
     blocks = re.findall(
         r"^```yaml\n# (\S+)\n(.*?)^```", (TOP / "docs/review.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
@@ -50,7 +50,7 @@ def test_a_hook_runs_here_and_in_a_subfolder(project: Project, cacheunit: Cacheu
     assert cacheunit("-C", project.root, *hooks()[hook]["args"]).code == code
 
 
-def test_the_configuration_that_is_shown_names_hooks_that_there_are(project: Project) -> None:
+def test_the_documented_configuration_names_hooks_that_exist(project: Project) -> None:
     config = shown(".pre-commit-config.yaml")
     assert {hook["id"] for repository in config["repos"] for hook in repository["hooks"]} <= hooks().keys()
     assert [repository["rev"] for repository in config["repos"]] == [f"v{_version(project)}"]
@@ -63,7 +63,7 @@ def _version(project: Project) -> str:
 # The action
 
 
-def test_the_workflow_that_is_shown_uses_the_action_with_inputs_that_it_has(project: Project) -> None:
+def test_the_documented_workflow_uses_inputs_that_the_action_has(project: Project) -> None:
     workflow = shown(".github/workflows/cacheunit.yml")
     assert workflow["permissions"] == {"contents": "read"}
     checkout, python, action = workflow["jobs"]["review"]["steps"]
@@ -73,18 +73,18 @@ def test_the_workflow_that_is_shown_uses_the_action_with_inputs_that_it_has(proj
     assert action["with"].keys() <= read(f"{ACTION}/action.yml")["inputs"].keys()
 
 
-def test_scripts_of_the_action_take_inputs_by_the_environment_only() -> None:
-    """An expression inside a script would be run by it."""
+def test_scripts_of_the_action_get_inputs_only_through_the_environment() -> None:
+    """An expression in a script would be executed."""
     for step in steps().values():
         assert "${{" not in step["run"]
         assert step["shell"] == "bash"
-    given = {name for step in steps().values() for name in re.findall(r"inputs\.([a-z-]+)", str(step))}
-    assert given == read(f"{ACTION}/action.yml")["inputs"].keys()
+    inputs = {name for step in steps().values() for name in re.findall(r"inputs\.([a-z-]+)", str(step))}
+    assert inputs == read(f"{ACTION}/action.yml")["inputs"].keys()
 
 
 @pytest.fixture
-def act(project: Project, cacheunit: Cacheunit) -> Any:  # noqa: ANN401 - a function
-    """Runs the action's commands in the project as a runner does, but for the installation; gives code and summary."""
+def run_action(project: Project, cacheunit: Cacheunit) -> Any:  # noqa: ANN401 - a function
+    """Runs the action's commands in the project as a runner does, without installing; returns exit code and outputs."""
 
     def run(commands: str, **environment: str) -> tuple[int, str, str]:
         for command in commands.split():
@@ -106,19 +106,19 @@ def act(project: Project, cacheunit: Cacheunit) -> Any:  # noqa: ANN401 - a func
     return run
 
 
-def test_the_action_fails_where_the_lock_is_stale(project: Project, act: Any) -> None:  # noqa: ANN401
+def test_the_action_fails_if_the_lock_is_stale(project: Project, run_action: Any) -> None:  # noqa: ANN401
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Hello.\n"})
     project.built()
-    assert act("check")[0] == 0
+    assert run_action("check")[0] == 0
     project.edit("templates/a.md.j2", "Hello", "Good day")
-    code, out, _ = act("check")
+    code, out, _ = run_action("check")
     assert code == 1
     assert "::error" in out
 
 
-def test_the_action_tells_a_change_and_fails_for_it_only_where_that_is_asked(
+def test_the_action_reports_a_change_and_fails_for_it_only_on_request(
     project: Project,
-    act: Any,  # noqa: ANN401
+    run_action: Any,  # noqa: ANN401
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
@@ -137,8 +137,8 @@ def test_the_action_tells_a_change_and_fails_for_it_only_where_that_is_asked(
     project.edit("templates/a.md.j2", "Hello", "Good day")
     project.built()
     subprocess.run(["git", "commit", "-qam", "change"], cwd=project.root, check=True, capture_output=True)
-    code, _, summary = act("diff", GITHUB_BASE_REF="dev")
+    code, _, summary = run_action("diff", GITHUB_BASE_REF="dev")
     assert code == 0
     assert "a" in summary
-    assert act("diff", GITHUB_BASE_REF="dev", FAIL_ON_CHANGE="true")[0] == 1
-    assert act("diff", AGAINST="no-such-revision")[0] == 2
+    assert run_action("diff", GITHUB_BASE_REF="dev", FAIL_ON_CHANGE="true")[0] == 1
+    assert run_action("diff", AGAINST="no-such-revision")[0] == 2
