@@ -79,6 +79,7 @@ def merge_locks(base: Lock, ours: Lock, theirs: Lock) -> MergedLock:
         entry = change.merged if reason is None else change.ours
         if entry is not None:
             entries[key] = entry
+    # A target that no entry is left for is not written to the lock, so its identity cannot be in conflict.
     used = {target for _, target in entries} | {conflict.target for conflict in conflicts}
     conflicts = [*(conflict for target, conflict in merged_targets.conflicts.items() if target in used), *conflicts]
     return MergedLock(lock=Lock(targets=dict(merged_targets.targets), entries=entries), conflicts=tuple(conflicts))
@@ -147,6 +148,7 @@ def _changed_target(
     """Returns a reason if only one side has the merged entry, and the other side changed the identity of its target."""
     if change.merged is None or change.ours == change.theirs:
         return None
+    # Ours changed the rules of "t", theirs added "b for t" with the old rules: "b" has the tokens of no build.
     side = ours if change.ours == change.merged else theirs
     if target not in merged.conflicts and side.targets.get(target) == merged.targets.get(target):
         return None

@@ -117,11 +117,13 @@ def _from_config(data: bytes, path: str) -> tuple[str, dict[str, str]]:
     """Returns the template and the special tokens of a `tokenizer_config.json`."""
     config = read_json(data, path).value
     template = config.get("chat_template") if isinstance(config, dict) else None
+    # One template, or a list of {"name": "default", "template": "…"}.
     if isinstance(template, list):
         by_name = {item.get("name"): item.get("template") for item in template if isinstance(item, dict)}
         template = by_name.get("default")
     if not isinstance(template, str):
         raise fail('has no "chat_template"', path=path, hint="newer models keep it in chat_template.jinja")
+    # A special token is a text, or {"content": "<s>", …}.
     texts = {key: value.get("content") if isinstance(value, dict) else value for key, value in config.items()}
     return template, {key: text for key, text in texts.items() if key.endswith("_token") and isinstance(text, str)}
 

@@ -161,6 +161,7 @@ class DeterministicEnvironment(BoundedEnvironment):
         self.used_variables: set[str] = set()
         self.budget = StepBudget()
         self.globals["range"] = self.budget.range
+        # Without these names, a template that uses one fails with its line, and a hint says why.
         for name in NONDETERMINISTIC["filters"]:
             del self.filters[name]
         for name in NONDETERMINISTIC["globals"]:
@@ -179,6 +180,7 @@ class DeterministicEnvironment(BoundedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
         """Evaluates an operator; formats the values of `%` like printed ones, and refuses sets, which have no order."""
+        # '%s' % true is "true", as {{ true }} is; and d.keys() - ['x'] would be a set.
         if operator == "%" and isinstance(left, str):
             right = _format_arguments(left, right)
         result = super().call_binop(context, operator, left, right)
@@ -206,6 +208,7 @@ class _Loader(BaseLoader):
 
     def get_source(self, _environment: object, template: str) -> tuple[str, str, None]:
         """Returns the text, and the name as the file name: tracebacks then show template and line."""
+        # Jinja calls join_path, which records the referrer, for include, import and extends, not for the first template.
         text = self._find(template, self._environment.referrers.pop(template, None))
         if text is None:
             raise TemplateNotFound(template)
@@ -289,6 +292,7 @@ def _join(
 ) -> str:
     """Jinja's filter `join`, with each item formatted as if it was printed."""
     items = value if attribute is None else [environment.getitem(item, attribute) for item in value]
+    # [a, b, c] with ", " -> a ", " b ", " c: the first separator is dropped.
     parts: list[object] = []
     for item in items:
         parts += [str(d), item]
@@ -308,6 +312,7 @@ def _tojson(value: object, indent: int | None = None, *, sort_keys: bool = False
             return {key: hold(item) for key, item in value.items()}
         return [hold(item) for item in value] if isinstance(value, list | tuple) else value
 
+    # 3.10 becomes "<placeholder>0" in the JSON text, and that, with its quotes, becomes 3.10 again.
     text = json.dumps(hold(value), ensure_ascii=False, indent=indent, sort_keys=sort_keys, allow_nan=False)
     return re.sub(f'"{_PLACEHOLDER}(\\d+)"', lambda match: floats[int(match[1])], text) if floats else text
 

@@ -101,6 +101,7 @@ class Renderer:
         variables = self._traced_variables(variant)
 
         def line_of(*keys: str | int) -> SourceLine:
+            """Returns the manifest line of the value under `keys`."""
             return SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
 
         def trace(template: str, *keys: str | int) -> str:
@@ -116,6 +117,7 @@ class Renderer:
             whole = MappedSpan(length=len(text), chain=(line_of(*keys),))
             return SourceMap(text, spans_of(traced) if traced == text else [whole])
 
+        # The texts of `rendered` are what counts: tracing only adds lines to them, where it gives the very same text.
         sections = [trace(name, "system", index) for index, name in enumerate(manifest.system)]
         turns = []
         for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
@@ -178,6 +180,7 @@ class Renderer:
         texts: dict[tuple[str, int], str] = {}
         faults: list[Fault] = []
         for key, index, name in entries:
+            # Randomness that the environment does not exclude, such as the order of a set, shows in the second text.
             try:
                 first, second = (self._render_template(name, variables) for _ in range(2))
             except CacheunitError as error:
@@ -191,6 +194,7 @@ class Renderer:
         return texts
 
     def _render_template(self, name: str, variables: Mapping[str, Any]) -> str:
+        """Renders one template; raises whatever goes wrong as one error with file, line and hint."""
         self._loaded = []
         self._environment.referrers.clear()
         self._environment.budget.reset()
@@ -221,6 +225,7 @@ class Renderer:
         if data is None:
             return None
         text = decode(data, path)
+        # All three kinds of marker: a line of "=======" alone is an underlined heading.
         if all(marker.search(text) for marker in _CONFLICT_MARKERS):
             line = text.count("\n", 0, text.index("<<<<<<<")) + 1
             hint = "resolve the conflict; to print such a line, write {{ '<<<<<<<' }}"
@@ -238,6 +243,7 @@ class Renderer:
     def _refuse_addresses(self, manifest: Manifest, text: str, variables: Mapping[str, Any]) -> None:
         """Raises an error if the text contains the address of a printed object, unless a source contains it too."""
         for match in _ADDRESS.finditer(text):
+            # A prompt may well show an address, in an example of a traceback: then a variable or a source contains it.
             sources = (self._read(path) or b"" for path in self._lookups)
             if match[0] not in repr(variables) and not any(match[0].encode() in source for source in sources):
                 message = f'the text contains the memory address of an object, "{match[0].strip()}"'
@@ -266,6 +272,7 @@ def _join_sections(sections: Sequence[str]) -> str:
     texts = [section for section in sections if section.strip("\n")]
     if len(texts) <= 1:
         return texts[0] if texts else ""
+    # Joined by +, not by str.join, so that traced texts keep their source lines.
     end = texts[-1][len(texts[-1].rstrip("\n")) :]
     first, *others = (text.strip("\n") for text in texts)
     return reduce(add, (part for text in others for part in ("\n\n", text)), first) + end

@@ -130,6 +130,7 @@ def _describe_missing_name(error: MissingNameError, render: FailedRender) -> tup
     if error.owner is not None:
         keys = map(str, error.owner) if isinstance(error.owner, dict) else ()
         return f'"{name}" is undefined in {type_name(error.owner)}', did_you_mean(name, keys)
+    # A variable that exists is undefined only in a macro that was imported without context.
     message = f'"{name}" is undefined'
     if name in render.variables:
         return message, 'import the template "with context", or pass the variable as an argument'
@@ -141,6 +142,7 @@ def _describe_syntax_error(error: TemplateSyntaxError, render: FailedRender) -> 
     message = str(error.message)
     if "named '" not in message:
         return message, None
+    # "No filter named 'lowwer'.", "No test named 'evne'."
     known = render.filters if "filter named" in message else render.tests
     hints = (_removed_name_hint(name) or did_you_mean(name, known) for name in _QUOTED.findall(message))
     return message, next(filter(None, hints), None)

@@ -119,6 +119,7 @@ def trace_result(source: TracedText, result: str) -> TracedText:
     """
     if isinstance(result, TracedText) and all(span.chain for span in result.spans):
         return result
+    # str's own methods are called here, since those of TracedText would call this function again.
     plain = str.__str__(result)
     start = str.find(source, plain)
     if start >= 0:
@@ -150,6 +151,7 @@ def _traced_method(name: str) -> Callable[..., Any]:
         result = method(self, *arguments, **options)
         if isinstance(result, str):
             return trace_result(self, result)
+        # "a, b".split(", ") -> "a" from offset 0, "b" from offset 3: each part is searched after the one before.
         parts, end = [], 0
         for part in result:
             start = max(str.find(self, part, end), end)
@@ -201,6 +203,7 @@ class _ValueTracer:
         A text of one line is traced to the line of its key, and so are the lines of a JSON text, which has all of them
         on one source line.
         """
+        # Of "poem: |" on line 4 with "roses", "" and "violets" below, the parts get the lines 5, 5 and 7.
         line = self._document.line(keys) or 1
         spans: list[MappedSpan] = []
         parts = text.split("\n")
@@ -236,6 +239,8 @@ class _TracingGenerator(ConcatGenerator):
         for part in node.nodes:
             self._output = part
             super().visit_Output(nodes.Output([part], lineno=part.lineno), frame)
+
+    # The next three are Jinja's hooks for one part of an output statement: constant text, before and after a value.
 
     def _output_const_repr(self, group: Iterable[Any]) -> str:
         verbatim = isinstance(self._output, nodes.TemplateData)

@@ -82,6 +82,7 @@ class Repository:
         return Revision(commit=commit, label=label)
 
     def _missing_revision_hint(self, name: str) -> str:
+        """Returns a hint for a revision that does not exist: a similar name, or what a shallow clone has to fetch."""
         if not self._shallow:
             refs = git_output(self._root, "for-each-ref", "--format=%(refname:short)") or b""
             names = refs.decode("utf-8", "replace").split()
@@ -106,6 +107,7 @@ class Repository:
         if self._main_branch is None:
             return self._without_main_branch(last_commit)
         main = self._main_branch.removeprefix("refs/remotes/").removeprefix("refs/heads/")
+        # On a branch: the commit where it left main. On main itself, that is HEAD: compare with the last commit.
         common = (git_output(self._root, "merge-base", "HEAD", self._main_branch) or b"").decode().strip()
         if not common:
             hint = 'run "git fetch --unshallow origin"' if self._shallow else "name a revision with --against"
@@ -113,6 +115,7 @@ class Repository:
             raise fail(f"{subject} has no common commit with {main}", hint=hint)
         if common != head:
             return Revision(commit=common, label=f"{main} (merge base {common[:7]})")
+        # A shallow clone of a topic branch takes that branch for the remote's default one.
         if self._shallow and self._main_branch not in _MAIN_BRANCHES:
             raise fail(
                 f"this clone is shallow and contains only {main}, which is checked out",
@@ -150,6 +153,7 @@ class Repository:
 
     def _commit(self, name: str) -> str | None:
         """Returns the id of the commit that a name stands for; None if there is none."""
+        # ^{commit} resolves an annotated tag to its commit, and refuses names of other objects.
         output = git_output(self._root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         return output.decode().strip() if output else None
 
@@ -240,6 +244,7 @@ class RevisionFiles:
 
     def _link_target(self, path: str) -> str:
         """Returns the path that a link points to, relative to the root; it starts with "../" if it is outside."""
+        # The content of a link is its target: "../shared/a.md.j2" in templates/x/ -> templates/shared/a.md.j2
         target = self._blobs.read(path, self._entries[path].blob).decode("utf-8", "surrogateescape")
         if target.startswith("/"):
             return f"../{target}"

@@ -85,6 +85,7 @@ class _Commit:
         goal = self._root / path
         if goal.parent not in self._checked_folders:
             self._create_folders(goal.parent, path)
+        # Moving a file onto a folder would fail only after other files have been moved.
         if goal.is_dir():
             raise IsADirectoryError(21, "is a folder", str(goal))
         temporary = self._temporary(goal)
@@ -92,10 +93,12 @@ class _Commit:
         _write(temporary, data, synced=synced)
 
     def _temporary(self, goal: Path) -> Path:
+        """Returns the path of the temporary file for a file; the process id keeps builds apart."""
         return goal.with_name(f".{goal.name}.{os.getpid()}{TEMPORARY}")
 
     def _create_folders(self, folder: Path, path: str) -> None:
         """Creates a folder and those above it; one that exists must be inside of the project, links followed."""
+        # For build/a/b/x.txt, where only build/ exists: missing are build/a/b and build/a, existing is build.
         missing = list(takewhile(self._is_missing, (folder, *folder.parents)))
         existing = missing[-1].parent if missing else folder
         if existing not in self._checked_folders:
@@ -132,6 +135,7 @@ class _Commit:
             folder.rmdir()
 
     def _keep_previous(self, path: str) -> None:
+        """Keeps the content of a file that is about to change, for `roll_back`."""
         goal = self._root / path
         self._previous.append((path, goal.read_bytes() if goal.exists() else None))
 
@@ -151,6 +155,7 @@ class _Commit:
             goal.unlink(missing_ok=True)
         elif not goal.exists() or goal.read_bytes() != data:
             goal.parent.mkdir(parents=True, exist_ok=True)
+            # Not written in place: if that fails half-way, neither the old nor the new content would be left.
             temporary = self._temporary(goal)
             self._staged[str(goal)] = temporary
             _write(temporary, data)

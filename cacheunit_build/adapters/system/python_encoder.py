@@ -42,6 +42,7 @@ def load_python_encoder(
         CacheunitError: now, or when the encoder is called: the file or the function fails, or does not return text.
     """
     encode = _load_function(source, path, function)
+    # DeepSeek's encoder has no such parameter, and reads the tools from the system message.
     try:
         takes_tools = "tools" in inspect.signature(encode).parameters
     except ValueError:  # a built-in function may have no signature

@@ -83,6 +83,7 @@ class HuggingFaceEngine:
         if not literal:
             return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
         if self._literal_tokenizer is None:
+            # Without added tokens, the text of a control token is split and merged like any other.
             without_added = json.dumps({**json.loads(self._data), "added_tokens": []})
             self._literal_tokenizer = _reference_tokenizer(without_added.encode(), self._path)
         return list(self._literal_tokenizer.encode(text, add_special_tokens=False).ids)
@@ -170,6 +171,7 @@ class LocalTokenizerLoader:
         self._cache.save()
 
     def _load(self, spec: TokenizerSpec) -> Vocabulary:
+        """Loads a vocabulary from where `spec` says; an estimate must not be based on another estimate."""
         if spec.estimate is not None:
             counting = self._estimates.get(spec.estimate)
             if counting is None or counting.estimate is not None:
@@ -246,6 +248,7 @@ def _splits_at_controls(parsed: dict[str, Any]) -> bool:
     the first piece of a text is encoded differently from later ones.
     """
     added = parsed.get("added_tokens", ())
+    # The flags and types are those of the tokenizer.json format of Hugging Face tokenizers.
     exact = all(not (token["lstrip"] or token["rstrip"] or token["single_word"]) for token in added)
     normalizes = bool((parsed.get("normalizer") or {}).get("normalizers", parsed.get("normalizer")))
     searched_raw = not normalizes or not any(token["normalized"] for token in added)
@@ -269,6 +272,7 @@ def _load_encoding(name: str, expected: str | None, cache: VocabularyCache) -> V
     if name not in known:
         hint = did_you_mean(name, known) or f"the known encodings are {', '.join(known)}"
         raise fail(f'there is no tiktoken encoding "{name}"', hint=hint)
+    # ENCODING_CONSTRUCTORS["o200k_base"]() calls load_tiktoken_bpe(url, expected_hash=...), then returns the arguments.
     reader = _TiktokenFileReader(name, cache)
     with _PATCHING:
         original = openai_public.load_tiktoken_bpe
@@ -329,6 +333,7 @@ def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, Path
     Returns:
         The bytes of the file, uncompressed, and its path.
     """
+    # tiktoken names a cached file by the sha1 of its URL; bpe-openai ships o200k_base.tiktoken.gz.
     file = url.rpartition("/")[2]
     folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
     cached = Path(folder or Path(tempfile.gettempdir()) / "data-gym-cache") / hashlib.sha1(url.encode()).hexdigest()  # noqa: S324 - tiktoken's own naming

@@ -150,6 +150,7 @@ class Vocabulary:
         """
         if literal or not self.splits_at_controls or not self.control_tokens.ids:
             return self._encode(text, literal=literal or not self.control_tokens.ids)
+        # "<|user|>Hi" -> the id of <|user|>, then the ids of "Hi"
         ids: list[int] = []
         end = 0
         for begin, token in self.control_tokens.find(text):

@@ -77,10 +77,12 @@ class VocabularyCache:
             return None
         try:
             data = path.read_bytes()
+            # The file: checksum of all that follows, digest of the code, packed vocabulary.
             body = memoryview(data)[_DIGEST:]
             if hashlib.sha256(body).digest() != data[:_DIGEST] or body[:_DIGEST] != _code_digest():
                 return None
             return _unpack(body[_DIGEST:])
+        # A file with a right checksum may still have been written by hand, with any values.
         except (OSError, ValueError, TypeError, KeyError, struct.error):
             return None
 
@@ -116,6 +118,7 @@ def _unpack(data: memoryview) -> Ranks:
     fields = json.loads(bytes(data[_HEAD.size : _HEAD.size + size]))
     numbers = struct.Struct(f"<{fields['tokens']}I")
     start = _HEAD.size + size
+    # Lengths 1, 2, 2 -> ends 0, 1, 3, 5 -> tokens[0:1], tokens[1:3], tokens[3:5].
     ends = accumulate(numbers.unpack_from(data, start), initial=0)
     ids = numbers.unpack_from(data, start + numbers.size)
     tokens = bytes(data[start + 2 * numbers.size :])

@@ -35,6 +35,7 @@ def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> 
     from cacheunit_build.lockfile.format import write_lock
     from cacheunit_build.lockfile.merge import merge_locks
 
+    # Git reads the result from OURS; exit code 0 is a clean merge, another one up to 128 leaves the file in conflict.
     goal = session.folder / ours
     texts = [read_file(session.folder / file) for file in (base, ours, theirs)]
     locks, faults = _parse(texts, path)

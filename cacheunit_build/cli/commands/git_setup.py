@@ -80,6 +80,7 @@ def _add_attributes(clone: Clone, files: DiskFiles) -> str:
         return "unchanged"
     before = files.read(_ATTRIBUTES_FILE)
     start = before or b""
+    # "*.png binary" without a newline stays a line of its own.
     start += b"" if start.endswith(b"\n") or not start else b"\n"
     files.commit({_ATTRIBUTES_FILE: start + _ATTRIBUTES_LINE + b"\n"}, (), None)
     if clone.attributes(LOCK_FILE, *_ATTRIBUTES) != _ATTRIBUTES:
