@@ -208,7 +208,7 @@ class _Loader(BaseLoader):
 
     def get_source(self, _environment: object, template: str) -> tuple[str, str, None]:
         """Returns the text, and the name as the file name: tracebacks then show template and line."""
-        # Jinja calls join_path, which records the referrer, for include, import and extends, not for the first template.
+        # Jinja calls join_path, which records the referrer, for include, import and extends, not for the top template.
         text = self._find(template, self._environment.referrers.pop(template, None))
         if text is None:
             raise TemplateNotFound(template)
