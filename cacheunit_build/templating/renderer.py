@@ -114,8 +114,8 @@ class Renderer:
 
         def source_map(traced: str, text: str, *keys: str | int) -> SourceMap:
             """Maps a rendered text by its traced copy, or to the manifest line of `keys` if the two differ."""
-            whole = MappedSpan(length=len(text), chain=(line_of(*keys),))
-            return SourceMap(text, spans_of(traced) if traced == text else [whole])
+            untraced = MappedSpan(length=len(text), chain=(line_of(*keys),))
+            return SourceMap(text, spans_of(traced) if traced == text else [untraced])
 
         # The texts of `rendered` are what counts: tracing only adds lines to them, where it gives the very same text.
         sections = [trace(name, "system", index) for index, name in enumerate(manifest.system)]
@@ -236,8 +236,8 @@ class Renderer:
         """Reads a file for the variant, and records its path and fingerprint, even if it does not exist."""
         data = self._read(path)
         if path not in self._lookups:
-            found = None if data is None else fingerprint(data)
-            self._lookups[path] = Lookup(path=path, found=found, asked_by=asked_by)
+            digest = None if data is None else fingerprint(data)
+            self._lookups[path] = Lookup(path=path, found=digest, asked_by=asked_by)
         return data
 
     def _refuse_addresses(self, manifest: Manifest, text: str, variables: Mapping[str, Any]) -> None:

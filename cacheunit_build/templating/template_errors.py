@@ -143,8 +143,8 @@ def _describe_syntax_error(error: TemplateSyntaxError, render: FailedRender) -> 
     if "named '" not in message:
         return message, None
     # "No filter named 'lowwer'.", "No test named 'evne'."
-    known = render.filters if "filter named" in message else render.tests
-    hints = (_removed_name_hint(name) or did_you_mean(name, known) for name in _QUOTED.findall(message))
+    names = render.filters if "filter named" in message else render.tests
+    hints = (_removed_name_hint(name) or did_you_mean(name, names) for name in _QUOTED.findall(message))
     return message, next(filter(None, hints), None)
 
 

@@ -41,7 +41,7 @@ class GitHistory:
     def _lock_commit(self) -> str | None:
         """The last commit that changed the lock; None if there is none, or if the lock was changed since."""
         commit = (git_output(self._root, "log", "-1", "--format=%H", "--", self._lock) or b"").decode().strip()
-        # With --quiet, git diff fails if there is a difference: the lock was built anew, but not committed.
+        # With --quiet, git diff fails if there is a difference: the lock was rebuilt, but not committed.
         if not commit or git_output(self._root, "diff", "--quiet", commit, "--", self._lock) is None:
             return None
         return commit

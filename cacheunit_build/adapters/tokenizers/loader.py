@@ -268,9 +268,9 @@ def _load_encoding(name: str, expected: str | None, cache: VocabularyCache) -> V
     import tiktoken
     from tiktoken_ext import openai_public
 
-    known = sorted(set(openai_public.ENCODING_CONSTRUCTORS) - {"gpt2"})  # gpt2 is r50k_base in another file format
-    if name not in known:
-        hint = did_you_mean(name, known) or f"the known encodings are {', '.join(known)}"
+    names = sorted(set(openai_public.ENCODING_CONSTRUCTORS) - {"gpt2"})  # gpt2 is r50k_base in another file format
+    if name not in names:
+        hint = did_you_mean(name, names) or f"the encodings are {', '.join(names)}"
         raise fail(f'there is no tiktoken encoding "{name}"', hint=hint)
     # ENCODING_CONSTRUCTORS["o200k_base"]() calls load_tiktoken_bpe(url, expected_hash=...), then returns the arguments.
     reader = _TiktokenFileReader(name, cache)

@@ -113,7 +113,7 @@ def _pack(ranks: Ranks) -> bytes:
 
 
 def _unpack(data: memoryview) -> Ranks:
-    """Decodes the bytes that `_pack` made; raises one of the errors that `_load` catches if they are not whole."""
+    """Decodes the bytes that `_pack` made; raises one of the errors that `_load` catches if they are incomplete."""
     (size,) = _HEAD.unpack_from(data)
     fields = json.loads(bytes(data[_HEAD.size : _HEAD.size + size]))
     numbers = struct.Struct(f"<{fields['tokens']}I")
