@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.models import Conversation, Turn
+from cacheunit_build.domain.prompt import Conversation, Turn
 from cacheunit_build.templating.chat_template import load_chat_template
 
 if TYPE_CHECKING:

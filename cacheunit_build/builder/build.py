@@ -230,4 +230,4 @@ def _save_record(adapters: Adapters, compiled: CompiledProject, new: Lock, lock:
     if record.lock_contents() != replace(new, targets=used):
         record = replace(record, lock=None)
     adapters.records.save(record, compiled.vocabularies, adapters.files.observed())
-    adapters.tokenizers.keep()
+    adapters.tokenizers.save_cache()

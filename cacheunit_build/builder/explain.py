@@ -63,7 +63,7 @@ def explain(adapters: Adapters, selection: Selection) -> tuple[Explanation, ...]
 def _explanation(
     compiled: CompiledProject, artifact: Artifact, locked: LockState, changed: tuple[InputChange, ...]
 ) -> Explanation:
-    engine = compiled.targets[artifact.target].tokenizer.engine
+    engine = compiled.targets[artifact.target].tokenizer.label
     return Explanation(artifact=artifact, engine=engine, locked=locked, changed=changed)
 
 

@@ -105,21 +105,21 @@ class OpenProject:
         """The loader of vocabularies; those that are not files of the project stay loaded."""
         if self._former_tokenizers is None:
             return _tokenizer_loader(self.files)
-        return self._former_tokenizers.reading(self.files.read)
+        return self._former_tokenizers.with_project_files(self.files.read)
 
     @cached_property
     def adapters(self) -> Adapters:
         """The adapters that commands use."""
-        from cacheunit_build.adapters.git.history import History
-        from cacheunit_build.adapters.system.python_encoder import python_encoder
+        from cacheunit_build.adapters.git.history import GitHistory
+        from cacheunit_build.adapters.system.python_encoder import load_python_encoder
         from cacheunit_build.domain.protocols import Adapters
 
         return Adapters(
             files=self.files,
             tokenizers=self.tokenizers,
-            encoder=python_encoder,
+            encoder=load_python_encoder,
             records=self.records,
-            history=History(self.root, LOCK_FILE),
+            history=GitHistory(self.root, LOCK_FILE),
         )
 
     def reopened(self) -> OpenProject:
@@ -129,11 +129,11 @@ class OpenProject:
 
 def _tokenizer_loader(files: DiskFiles) -> LocalTokenizerLoader:
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
-    from cacheunit_build.adapters.tokenizers.vocabulary_cache import CompiledVocabularies
+    from cacheunit_build.adapters.tokenizers.vocabulary_cache import VocabularyCache
     from cacheunit_build.targets.loader import known_targets
 
     specs = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
-    return LocalTokenizerLoader(files.read, specs, CompiledVocabularies(files.root / CACHE_FOLDER))
+    return LocalTokenizerLoader(files.read, specs, VocabularyCache(files.root / CACHE_FOLDER))
 
 
 def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:

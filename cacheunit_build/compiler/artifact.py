@@ -92,9 +92,9 @@ class _ArtifactCompiler:
         if self._target.frame.plain:  # the text in front of the user's words is fixed, so one count may be enough
             text = self._framed(padding, "")
             ids = tokenizer.encode(text)
-            if ids and ids[-1] in tokenizer.controls:
+            if ids and ids[-1] in tokenizer.control_ids:
                 return StaticTokens(framed_prefix=text, ids=ids, unstable=0)
-        return static_tokens(lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.controls)
+        return static_tokens(lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.control_ids)
 
     def _framed(self, padding: str, user: str) -> str:
         """Returns the text that the model reads, padding and the user's words included."""
@@ -122,7 +122,7 @@ class _ArtifactCompiler:
         """Raises a fault for each control token of the target in the text, at the first source line that has it."""
         if self._manifest.special_tokens == "allow":
             return
-        tokens = dict.fromkeys(token for text in self._content for token in self._loaded.tokenizer.controls_in(text))
+        tokens = dict.fromkeys(token for text in self._content for token in self._loaded.tokenizer.control_tokens_in(text))
         faults = [self._control_token_fault(token, read) for token in tokens]
         if faults:
             raise CacheunitError(*faults)
@@ -255,7 +255,7 @@ class _ArtifactCompiler:
     def _literal(self, padded: StaticTokens) -> int | None:
         """Returns the count with control tokens read as characters; None where the text has none."""
         tokenizer = self._loaded.tokenizer
-        if self._manifest.special_tokens == "refuse" or not any(map(tokenizer.controls_in, self._content)):
+        if self._manifest.special_tokens == "refuse" or not any(map(tokenizer.control_tokens_in, self._content)):
             return None
         more = (len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) for text in self._content)
         return padded.tokens + sum(more)

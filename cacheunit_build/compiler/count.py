@@ -63,7 +63,7 @@ def count_text(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, unit
         unit: tokens in one cache unit; 0 where it is unknown.
     """
     static = _static_tokens(text, tokenizer, frame)
-    controls = tuple(tokenizer.controls_in(text))
+    controls = tuple(tokenizer.control_tokens_in(text))
     more = len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) if controls else 0
     units, past = divmod(static.tokens, unit) if unit else (0, 0)
     return TextCount(
@@ -74,7 +74,7 @@ def count_text(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, unit
         past=past,
         padding=align_padding(static.tokens, unit),
         counted="estimate" if tokenizer.margin else "exact",
-        tokenizer=tokenizer.engine,
+        tokenizer=tokenizer.label,
         control_tokens=controls,
         literal=static.tokens + more if controls else None,
     )
@@ -96,4 +96,4 @@ def padding_for(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, uni
 def _static_tokens(text: str, tokenizer: Tokenizer, frame: TextFrame | None) -> StaticTokens:
     if frame is None:
         return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0)
-    return static_tokens(lambda user: frame(text, user), tokenizer.encode, tokenizer.controls)
+    return static_tokens(lambda user: frame(text, user), tokenizer.encode, tokenizer.control_ids)

@@ -11,7 +11,7 @@ from cacheunit_build.domain.lock import TargetIdentity
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup
 from cacheunit_build.request_formats.formats import FORMATS
-from cacheunit_build.templating.chat_template import chat_template
+from cacheunit_build.templating.chat_template import load_chat_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
         raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
     lookups = (Lookup(path=path, found=fingerprint(data)),)
     if frame.chat_template is not None:
-        return chat_template(data, path, frame.arguments), lookups
+        return load_chat_template(data, path, frame.arguments), lookups
     return adapters.encoder(data, path, function, frame.arguments), lookups
 
 

@@ -161,7 +161,7 @@ def source_maps(files: SourceFiles, settings: Settings, variant: Variant) -> Sou
     Raises:
         CacheunitError: it does not render.
     """
-    return Renderer(files.read, list, settings.templates).origins(variant)
+    return Renderer(files.read, list, settings.templates).source_maps(variant)
 
 
 def _with_target_name(selection: Selection, targets: Mapping[str, Target]) -> Selection:

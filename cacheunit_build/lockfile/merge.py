@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cacheunit_build.domain.models import Lock
+from cacheunit_build.domain.lock import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.models import LockEntry, TargetIdentity
-    from cacheunit_build.domain.protocols import ArtifactKey
+    from cacheunit_build.domain.lock import ArtifactKey, LockEntry, TargetIdentity
 
 T = TypeVar("T")
 

@@ -14,8 +14,9 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.meta import find_undeclared_variables
 
+from cacheunit_build.domain.document import decode
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.parsing.document import decode, read_json
+from cacheunit_build.parsing.json import read_json
 from cacheunit_build.templating.environment import BoundedEnvironment, StepBudget
 from cacheunit_build.templating.template_errors import template_locations
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.parser import Parser
 
-    from cacheunit_build.domain.models import Conversation
+    from cacheunit_build.domain.prompt import Conversation
 
 
 class _Generation(Extension):

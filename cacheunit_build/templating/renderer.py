@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
-from cacheunit_build.domain.document import Document
+from cacheunit_build.domain.document import Document, decode
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.models import Lookup, Rendered, Turn
 from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.domain.prompt import Lookup, Rendered, Turn
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.parsing.document import decode
 from cacheunit_build.templating.environment import MAX_CHARACTERS, DeterministicEnvironment
 from cacheunit_build.templating.template_errors import FailedRender, explain_template_error
 from cacheunit_build.templating.traced import TracingEnvironment, add_outer_line, join_traced, spans_of, trace_value
@@ -25,7 +24,7 @@ from cacheunit_build.templating.traced import TracingEnvironment, add_outer_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cacheunit_build.domain.models import Manifest, Variant
+    from cacheunit_build.domain.manifest import Manifest, Variant
 
 _CONFLICT_MARKERS = [re.compile(rf"^{mark}( |$)", re.MULTILINE) for mark in ("<{7}", "={7}", ">{7}")]
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")
@@ -85,7 +84,7 @@ class Renderer:
         )
         self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), variables)
         lookups, used = tuple(self._lookups.values()), frozenset(self._environment.used_variables)
-        return Rendered(system=system, turns=turns, lookups=lookups, asked=used)
+        return Rendered(system=system, turns=turns, lookups=lookups, used_variables=used)
 
     def source_maps(self, variant: Variant) -> SourceMaps:
         """Returns the source lines of every character of what `render` returns.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.storage import discovery
-from cacheunit_build.adapters.storage.atomic_commit import commit, sweep
+from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
 from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below
 from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
 from cacheunit_build.adapters.storage.locks import BuildLock
@@ -173,4 +173,4 @@ class DiskFiles:
 
     def sweep(self, folder: str) -> None:
         """Removes temporary files that a killed build left. Only for the holder of `exclusive`."""
-        sweep(self.root, folder)
+        remove_leftovers(self.root, folder)

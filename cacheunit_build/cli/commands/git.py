@@ -1,4 +1,4 @@
-"""The group `cacheunit git`: merges and shows locks in git."""
+"""The command group `git`: merges and shows locks in git."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from cacheunit_build.cli.commands.git_textconv import textconv
 
 @click.group()
 def git() -> None:
-    """Merge and show cacheunit.lock by entry in git."""
+    """Set git up to merge and show locks by entry."""
 
 
 for _command in (setup, merge, textconv):
     git.add_command(_command)
-
-COMMANDS = (git,)

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.cli.context import NO, OK, Session, read_file, say_faults, with_session
+from cacheunit_build.cli.context import DIFFERENT, OK, Context, read_file, with_context
+from cacheunit_build.cli.output import print_faults
 from cacheunit_build.domain.errors import Fault, fail
-from cacheunit_build.domain.protocols import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.domain.models import Lock
+    from cacheunit_build.domain.lock import Lock
     from cacheunit_build.lockfile.merge import MergedLock
 
 _file = click.Path(path_type=Path)
@@ -25,8 +26,8 @@ _file = click.Path(path_type=Path)
 @click.argument("ours", type=_file)
 @click.argument("theirs", type=_file)
 @click.argument("path", default=LOCK_FILE)
-@with_session
-def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> int:
+@with_context
+def merge(context: Context, base: Path, ours: Path, theirs: Path, path: str) -> int:
     """Merge three locks by entry into OURS, as git's merge driver; PATH is the lock's name in messages.
 
     Exit code 1: there are conflicts, and OURS has markers there.
@@ -36,21 +37,21 @@ def merge(session: Session, base: Path, ours: Path, theirs: Path, path: str) -> 
     from cacheunit_build.lockfile.merge import merge_locks
 
     # Git reads the result from OURS; exit code 0 is a clean merge, another one up to 128 leaves the file in conflict.
-    goal = session.folder / ours
-    texts = [read_file(session.folder / file) for file in (base, ours, theirs)]
+    goal = context.folder / ours
+    texts = [read_file(context.folder / file) for file in (base, ours, theirs)]
     locks, faults = _parse(texts, path)
     if faults:
-        _write(goal, merge_texts(session.folder, *texts).data)
-        say_faults(faults)
-        return NO
+        _write(goal, merge_texts(context.folder, *texts).data)
+        print_faults(faults)
+        return DIFFERENT
     merged = merge_locks(*locks)
     if not merged.conflicts:
         _write(goal, write_lock(merged.lock))
         return OK
-    _write(goal, _with_markers(session.folder, merged, locks))
-    say_faults(Fault(message=str(conflict), path=path) for conflict in merged.conflicts)
-    session.say('\nhint: merge the sources, then run "cacheunit build" to rewrite the lock')
-    return NO
+    _write(goal, _with_markers(context.folder, merged, locks))
+    print_faults(Fault(message=str(conflict), path=path) for conflict in merged.conflicts)
+    context.remark('\nhint: merge the sources, then run "cacheunit build" to rewrite the lock')
+    return DIFFERENT
 
 
 def _parse(texts: Sequence[bytes], path: str) -> tuple[list[Lock], list[Fault]]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.cli.context import OK, Session, put, with_session
+from cacheunit_build.cli.context import OK, Context, with_context
+from cacheunit_build.cli.output import print_text
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.protocols import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
 
 if TYPE_CHECKING:
     from cacheunit_build.adapters.git.clone import Clone
@@ -24,12 +25,12 @@ _ATTRIBUTES_LINE = f"{LOCK_FILE} merge=cacheunit diff=cacheunit".encode()
 
 @click.command()
 @click.option("--remove", is_flag=True, help="Remove what setup added, for all projects of the clone.")
-@with_session
-def setup(session: Session, *, remove: bool) -> int:
+@with_context
+def setup(context: Context, *, remove: bool) -> int:
     """Set up git to merge and show locks: in the settings of this clone, and in .gitattributes for all clones."""
     from cacheunit_build.adapters.git.clone import Clone
 
-    files = session.files()
+    files = context.files()
     clone = Clone(files.root)
     if remove:
         _remove(clone, files)
@@ -39,10 +40,10 @@ def setup(session: Session, *, remove: bool) -> int:
         unchanged = clone.setting(name) == value
         if not unchanged:
             clone.set(name, value)
-        put(f"{'unchanged' if unchanged else 'set'}  {name}")
-    put(f"{change}  {_ATTRIBUTES_FILE}")
+        print_text(f"{'unchanged' if unchanged else 'set'}  {name}")
+    print_text(f"{change}  {_ATTRIBUTES_FILE}")
     if change != "unchanged":
-        session.say(
+        context.remark(
             f"\nnext: commit {_ATTRIBUTES_FILE}, and run this once in each clone; "
             "a clone without it merges the lock by line"
         )
@@ -96,12 +97,12 @@ def _remove(clone: Clone, files: DiskFiles) -> None:
         exists = clone.setting(name) is not None
         if exists:
             clone.unset(name)
-        put(f"{'removed' if exists else 'not set'}  {name}")
+        print_text(f"{'removed' if exists else 'not set'}  {name}")
     lines = (files.read(_ATTRIBUTES_FILE) or b"").splitlines(keepends=True)
     others = [line for line in lines if line.strip() != _ATTRIBUTES_LINE]
     if others != lines:
         _write_or_remove(files, b"".join(others) or None)
-        put(f"removed  {_ATTRIBUTES_FILE}: {_ATTRIBUTES_LINE.decode()}")
+        print_text(f"removed  {_ATTRIBUTES_FILE}: {_ATTRIBUTES_LINE.decode()}")
 
 
 def _write_or_remove(files: DiskFiles, data: bytes | None) -> None:

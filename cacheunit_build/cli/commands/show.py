@@ -38,7 +38,7 @@ def show(context: Context, name: str, target: str | None, *, tokens: bool, reque
         maps = source_maps(adapters.files, compiled.settings, artifact.variant)
         print_text(sources_text(maps.system, artifact.padding_text))
     elif tokens:
-        pieces = compiled.targets[artifact.target].tokenizer.pieces(artifact.framed_prefix)
+        pieces = compiled.targets[artifact.target].tokenizer.token_bytes(artifact.framed_prefix)
         print_text(tokens_text(artifact, pieces))
     else:
         print_bytes(artifact.request if request else artifact.text)
