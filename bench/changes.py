@@ -48,7 +48,7 @@ def send_changes(
     """
     tool_texts = [json.dumps(review.first_tool(path), indent=1) for path in sorted(tools.glob("*.json"))]
     prompts = [
-        review.cut(name.lower(), normal(data), tool_texts[index % len(tool_texts)])
+        review.split_prompt(name.lower(), normal(data), tool_texts[index % len(tool_texts)])
         for index, (name, data) in enumerate(sources.items())
     ]
     rows = []
