@@ -241,7 +241,7 @@ def test_the_artifacts_of_a_prefix_that_one_side_removed_are_kept_and_named(repo
     repository.commit("theirs", first("a"))
     repository.done("checkout", "-q", "ours")
     repository.merge()
-    assert "warning: build/a/deepseek-v4.txt is not in the lock; it is left alone" in project.run("build").err
+    assert "warning: build/a/deepseek-v4.txt is not in the lock; it was not touched" in project.run("build").err
     repository.done("rm", "-rfq", "build/a", "templates/a.md.j2")
     assert project.drift() == []
 

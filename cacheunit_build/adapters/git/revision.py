@@ -239,8 +239,8 @@ class RevisionFiles:
                 return None
             path = self._link_target(path)
             if path.startswith("../"):
-                raise fail(f'"{path}" leads out of the project by a link', hint="copy the file into the project")
-        raise fail(f'"{path}" is a link that leads to itself')
+                raise fail(f'"{path}" is a link out of the project', hint="copy the file into the project")
+        raise fail(f'"{path}" is a link to itself')
 
     def _link_target(self, path: str) -> str:
         """Returns the path that a link points to, relative to the root; it starts with "../" if it is outside."""
