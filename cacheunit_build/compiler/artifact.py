@@ -122,7 +122,9 @@ class _ArtifactCompiler:
         """Raises a fault for each control token of the target in the text, at the first source line that has it."""
         if self._manifest.special_tokens == "allow":
             return
-        tokens = dict.fromkeys(token for text in self._content for token in self._loaded.tokenizer.control_tokens_in(text))
+        tokens = dict.fromkeys(
+            token for text in self._content for token in self._loaded.tokenizer.control_tokens_in(text)
+        )
         faults = [self._control_token_fault(token, read) for token in tokens]
         if faults:
             raise CacheunitError(*faults)

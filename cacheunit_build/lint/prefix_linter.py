@@ -63,7 +63,9 @@ class PrefixLinter:
     def _control_tokens(self, variant: VariantInputs, segment: Segment) -> list[str]:
         """Returns the control tokens of the variant's targets that a segment contains, each once."""
         targets = (self._context.targets[artifact.target] for artifact in variant.artifacts)
-        return list(dict.fromkeys(token for target in targets for token in target.tokenizer.control_tokens_in(segment.text)))
+        return list(
+            dict.fromkeys(token for target in targets for token in target.tokenizer.control_tokens_in(segment.text))
+        )
 
     # Locations
 

@@ -117,4 +117,6 @@ def _has_project_file(files: DiskFiles) -> bool:
 
 def _old_version(project: OpenProject, files: SourceFiles) -> OldVersion:
     """Returns an older version of the project, with the vocabularies that are loaded already."""
-    return OldVersion(files=files, tokenizers=project.tokenizers.with_project_files(files.read), encoder=project.adapters.encoder)
+    return OldVersion(
+        files=files, tokenizers=project.tokenizers.with_project_files(files.read), encoder=project.adapters.encoder
+    )

@@ -28,9 +28,9 @@ _file = click.Path(path_type=Path)
 @click.argument("path", default=LOCK_FILE)
 @with_context
 def merge(context: Context, base: Path, ours: Path, theirs: Path, path: str) -> int:
-    """Merge three locks by entry into OURS, as git's merge driver; PATH is the lock's name in messages.
+    """Merge three locks into OURS, as git's merge driver.
 
-    Exit code 1: there are conflicts, and OURS has markers there.
+    PATH is the name of the lock in messages. Exit code 1: there are conflicts, which are marked in OURS.
     """
     from cacheunit_build.adapters.git.merge_driver import merge_texts
     from cacheunit_build.lockfile.format import write_lock

@@ -27,7 +27,10 @@ _ATTRIBUTES_LINE = f"{LOCK_FILE} merge=cacheunit diff=cacheunit".encode()
 @click.option("--remove", is_flag=True, help="Remove what setup added, for all projects of the clone.")
 @with_context
 def setup(context: Context, *, remove: bool) -> int:
-    """Set up git to merge and show locks: in the settings of this clone, and in .gitattributes for all clones."""
+    """Set up git for locks.
+
+    Writes the settings of this clone, and .gitattributes, which applies to all clones that have these settings.
+    """
     from cacheunit_build.adapters.git.clone import Clone
 
     files = context.files()

@@ -16,7 +16,10 @@ from cacheunit_build.domain.file_names import LOCK_FILE
 @click.argument("file", type=click.Path(path_type=Path))
 @with_context
 def textconv(context: Context, file: Path) -> int:
-    """Print a lock with one line per target and entry; print any other file unchanged."""
+    """Print a lock as one line per entry.
+
+    Its targets come first, one line each. A file that is not a valid lock is printed unchanged.
+    """
     from cacheunit_build.lockfile.format import parse_lock
     from cacheunit_build.reports.lock import lock_text
 
