@@ -239,6 +239,7 @@ def test_only_the_target_whose_token_it_is_refuses(project: Project) -> None:
     assert project.run("build", "--target", "kimi").code == 0
 
 
+@pytest.mark.slow
 def test_both_counts_are_those_of_the_reference(project: Project) -> None:
     text = f"A turn begins with {USER}, is answered after {ANSWER}, and again {USER}."
     project.write(

@@ -116,6 +116,7 @@ def test_the_action_fails_where_the_lock_is_stale(project: Project, act: Any) ->
     assert "::error" in out
 
 
+@pytest.mark.slow
 def test_the_action_tells_a_change_and_fails_for_it_only_where_that_is_asked(
     project: Project,
     act: Any,  # noqa: ANN401

@@ -192,6 +192,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_a_pair_of_branches(repository: Repository, pair: Pair) -> None:
     """Merged without and with the driver, in each style of markers: as told; and `build` makes the lock anew."""

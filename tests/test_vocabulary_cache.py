@@ -131,6 +131,7 @@ def test_a_folder_that_is_not_there_or_cannot_be_written_is_no_fault(tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_a_build_keeps_it_a_check_does_not_and_whatever_it_holds_changes_no_output(project: Project) -> None:
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "One.\n"})
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered
 
+pytestmark = pytest.mark.slow  # real files, events and threads
+
 PROGRAM = [sys.executable, "-u", "-c", "from cacheunit_build.cli.main import main; main()"]
 SLOW_WATCH = """
 from cacheunit_build.adapters.system import file_watcher
