@@ -172,7 +172,7 @@ class Sequences(RuleBasedStateMachine):
         (self.root / "new").replace(self.root / path)
 
     @rule(path=paths, later=st.booleans())
-    def edit_to_the_same_size_with_the_same_time(self, path: str, later: bool) -> None:  # noqa: FBT001
+    def edit_to_the_same_size_with_the_same_time(self, path: str, later: bool) -> None:
         file = self.root / path
         if later:
             self.let_an_hour_pass()
