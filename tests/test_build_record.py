@@ -913,6 +913,7 @@ SHAPES: Mapping[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_record_of_another_shape_is_a_miss(shop: Project, shape: str) -> None:
     before = shop.files()

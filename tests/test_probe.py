@@ -148,6 +148,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "form", "expected"), RULES.values(), ids=RULES)
 def test_probe_finds_the_rule_of_each_kind_of_cache(
     empty_project: Project, engine: Engine, form: str, expected: dict[str, Any]
