@@ -57,11 +57,11 @@ file_watcher.SETTLE_SECONDS = 0.5
 file_watcher.RESCAN_SECONDS = 600.0
 main()
 """
-"""The command line, with a watch that takes half a second of a save for one, and notices it by its event only."""
+"""A program: the command line, where a burst of events ends after half a second and no scan comes without an event."""
 
 LOCK_FILE = "cacheunit.lock"
 PATIENCE = 60.0
-"""Seconds after which a test gives up waiting; what is awaited takes well under one on a machine that is not busy."""
+"""Seconds after which a test gives up waiting; on a machine that is not busy, no wait takes as long as one."""
 
 FIXED = "mended"
 """The line that reports a build without faults after one with faults."""
@@ -84,7 +84,7 @@ TEXT_B = "build/deep/b/small.txt"
 
 @pytest.fixture(autouse=True)
 def watch_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scans without events come too late to help, so that events must do it; polling is fast; nothing is synced."""
+    """Sets times for tests: changes are noticed by events alone, or by fast polling; and files are not synced."""
     monkeypatch.setattr(file_watcher, "RESCAN_SECONDS", 600.0)
     monkeypatch.setattr(file_watcher, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(file_watcher, "SETTLE_SECONDS", 0.03)
@@ -157,7 +157,7 @@ class RecordingWatcher(Watcher):
 
 
 class Watching:
-    """A watch of a project in a thread of its own, and all that it did.
+    """Watches a project in a thread of its own, and records the builds.
 
     Attributes:
         built: the result of each build after the first two.
@@ -628,7 +628,7 @@ def test_a_burst_of_changes_causes_at_most_two_builds_when_polling(
 
 
 class Gate:
-    """Holds a build right after it rendered, once."""
+    """Holds one build right after it has rendered its templates."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.entered = threading.Event()
@@ -821,9 +821,7 @@ def test_manifests_that_are_added_renamed_or_removed_are_noticed(
     assert_as_built_from_nothing(shop, cacheunit)
 
 
-def test_folders_that_the_settings_rename_are_watched(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By events or, where one is lost while folders are scheduled anew, by the look that comes soon after."""
-    monkeypatch.setattr(file_watcher, "RESCAN_SECONDS", 5.0)
+def test_folders_that_the_settings_rename_are_watched(shop: Project) -> None:
     with Watching(shop) as watching:
         shutil.copytree(shop.path("templates"), shop.path("texts"))
         shop.edit("texts/a.md.j2", "You are a", "You were a")
@@ -959,7 +957,7 @@ def test_two_watches_of_one_project_agree_and_stop_building(shop: Project, cache
 
 
 class Silent:
-    """An observer that never tells anything."""
+    """An observer that never reports an event, as on some network file systems."""
 
     def __init__(self) -> None:
         self._alive = False
@@ -1102,26 +1100,26 @@ def test_after_any_edits_the_output_is_that_of_a_build_from_nothing(
     poll: bool,
     seed: int,
 ) -> None:
-    chance = random.Random(seed)  # noqa: S311 - nothing is secret here
+    randomness = random.Random(seed)  # noqa: S311 - not for cryptography
     paths = [A, STYLE, "templates/b.md.j2", "templates/new/c.md.j2", "data/deep/er/faq.yaml"]
     saves = [save for save in SAVES if save is not _emacs]
     with Watching(shop, poll=poll) as watching:
         for number in range(40):
-            path = shop.path(chance.choice(paths))
+            path = shop.path(randomness.choice(paths))
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.is_file():
                 path.write_bytes(b"")
-            text = f"answer: {number}\n" if path.suffix == ".yaml" else f"Text {chance.randrange(5)}.\n"
-            chance.choice(saves)(path, text.encode())
-            if chance.random() < 0.2:
+            text = f"answer: {number}\n" if path.suffix == ".yaml" else f"Text {randomness.randrange(5)}.\n"
+            randomness.choice(saves)(path, text.encode())
+            if randomness.random() < 0.2:
                 shop.path("prefixes/c.yaml").write_text("system: new/c.md.j2\n")
-            if chance.random() < 0.1:
+            if randomness.random() < 0.1:
                 shop.path("prefixes/c.yaml").unlink(missing_ok=True)
-            if chance.random() < 0.1:
+            if randomness.random() < 0.1:
                 with suppress(FileNotFoundError):
                     shutil.rmtree(shop.path("templates/partials"))
-            if chance.random() < 0.3:
-                threading.Event().wait(chance.random() * 0.1)  # edits come in every phase of a build
+            if randomness.random() < 0.3:
+                threading.Event().wait(randomness.random() * 0.1)  # edits come in every phase of a build
         shop.write({STYLE: "The last.\n", A: SOURCES[A], "templates/new/c.md.j2": "And c.\n"})
         shop.write({"prefixes/c.yaml": "system: new/c.md.j2\n", "templates/b.md.j2": SOURCES["templates/b.md.j2"]})
         watching.until_text(TEXT_A, "The last.")
@@ -1139,7 +1137,7 @@ def test_many_builds_do_not_use_more_and_more_memory(project: Project, monkeypat
     texts = [f"Text {number}.\n" for number in range(7)]
 
     def rebuild(times: int) -> int:
-        """Builds, and gives what is still held after."""
+        """Builds several times; returns the bytes that are allocated afterwards."""
         for number in range(times):
             project.write({A: texts[number % 7] if number % 10 else "{{ broken }\n"})
             builds.build()
@@ -1160,7 +1158,7 @@ def test_many_builds_do_not_use_more_and_more_memory(project: Project, monkeypat
 
 
 def static_ids(text: bytes) -> list[int]:
-    """The ids of a static prefix by the reference implementation."""
+    """Returns the token ids of a framed prefix, by the reference implementation."""
     frame = known_targets()["deepseek-v4"].frame
     ids: list[int] = reference().encode(frame.before + text.decode() + frame.after, add_special_tokens=False).ids
     return ids
