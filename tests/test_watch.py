@@ -26,11 +26,13 @@ from cacheunit_build.adapters.storage import project_files
 from cacheunit_build.adapters.storage.build_cache import BuildCache
 from cacheunit_build.adapters.system import file_watcher
 from cacheunit_build.adapters.system.file_watcher import Watcher, symlink_folders
-from cacheunit_build.cli.commands.watch import WatchBuilds
-from cacheunit_build.cli.context import Session
+from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.reports.watch import watch_lines
 from cacheunit_build.targets.loader import known_targets
 from cacheunit_build.templating.renderer import Renderer
+from cacheunit_build.watching.session import WatchSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered
+    from cacheunit_build.domain.protocols import WatchedPaths
 
 pytestmark = pytest.mark.slow  # real files, events and threads
 
@@ -63,7 +66,7 @@ LOCK_FILE = "cacheunit.lock"
 PATIENCE = 60.0
 """Seconds after which a test gives up waiting; on a machine that is not busy, no wait takes as long as one."""
 
-FIXED = "mended"
+FIXED = "fixed"
 """The line that reports a build without faults after one with faults."""
 
 CONFIG = '[target.small]\nextends = "deepseek-v4"\ncache.unit = 8\n'
@@ -92,6 +95,11 @@ def watch_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
+def watch_session(project: Project) -> WatchSession:
+    """Returns the builds of a watch, without anything that watches."""
+    return WatchSession(project_opener(Context(project.root, quiet=True, verbose=False).project()))
+
+
 class RecordingWatcher(Watcher):
     """A watcher that records what it does, and can be kept from ending a burst of changes.
 
@@ -103,8 +111,10 @@ class RecordingWatcher(Watcher):
         burst_may_end: while this is not set, a burst goes on.
     """
 
-    def __init__(self, builds: WatchBuilds, report: Callable[[str], None], *, poll: bool) -> None:
-        super().__init__(builds.root, builds.watched, report, poll=poll)
+    def __init__(
+        self, root: Path, get_paths: Callable[[], WatchedPaths], report: Callable[[str], None], *, poll: bool
+    ) -> None:
+        super().__init__(root, get_paths, report, poll=poll)
         self.events: list[str] = []
         self.scans = 0
         self.waits = 0
@@ -164,6 +174,7 @@ class Watching:
         lines: the lines that report builds.
         reported: the lines that report how it watches.
         faults: the faults of each build that failed otherwise than the one before.
+        after_build: called after each build, before the watcher looks for changes again.
     """
 
     def __init__(self, project: Project, *, poll: bool = False) -> None:
@@ -174,19 +185,25 @@ class Watching:
         self.faults: list[tuple[Fault, ...]] = []
         self._errors: list[BaseException] = []
         self._marks = itertools.count()
-        session = Session(project.root, quiet=True, verbose=False)
-        self.builds = WatchBuilds(
-            project.root.resolve(), session.adapters_factory(), self.lines.append, self.faults.append
-        )
-        self.watcher = RecordingWatcher(self.builds, self.reported.append, poll=poll)
+        self.after_build: Callable[[], object] = lambda: None
+        self._session = watch_session(project)
+        self.watcher = RecordingWatcher(project.root.resolve(), self._session.paths, self.reported.append, poll=poll)
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         try:
             for _ in self.watcher.changes():
-                self.built.append(self.builds.build())
+                self._build()
         except BaseException as error:  # noqa: BLE001 - it is raised where the test waits
             self._errors.append(error)
+
+    def _build(self) -> None:
+        build = self._session.build()
+        self.after_build()
+        if build.new_faults:
+            self.faults.append(build.new_faults)
+        self.lines += [*([FIXED] if build.fixed else []), *watch_lines(build)]
+        self.built.append(build.result)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -689,16 +706,12 @@ def test_a_change_during_a_build_causes_another_build(
 
 def test_a_change_during_the_first_build_causes_another_build(shop: Project, poll: bool) -> None:
     watching = Watching(shop, poll=poll)
-    build = watching.builds.build
 
-    def edited_after() -> BuildResult:
-        built = build()
-        if not watching.built:
-            shop.edit(A, "You are a", "You were a")
-        watching.builds.build = build  # type: ignore[method-assign]
-        return built
+    def edit_once() -> None:
+        watching.after_build = lambda: None
+        shop.edit(A, "You are a", "You were a")
 
-    watching.builds.build = edited_after  # type: ignore[method-assign]
+    watching.after_build = edit_once
     with watching:
         watching.until(lambda: "You were a" in shop.read(TEXT_A).decode())
 
@@ -1130,17 +1143,16 @@ def test_after_any_edits_the_output_is_that_of_a_build_from_nothing(
 
 
 def test_many_builds_do_not_use_more_and_more_memory(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BuildCache, "_software", ["the same"])  # takes most of the time
+    monkeypatch.setattr(BuildCache, "_software", ["any"])  # to find it out takes most of the time
     project.write({key: text for key, text in SOURCES.items() if "b.yaml" not in key})
-    session = Session(project.root, quiet=True, verbose=False)
-    builds = WatchBuilds(project.root.resolve(), session.adapters_factory(), lambda _: None, lambda _: None)
+    session = watch_session(project)
     texts = [f"Text {number}.\n" for number in range(7)]
 
     def rebuild(times: int) -> int:
         """Builds several times; returns the bytes that are allocated afterwards."""
         for number in range(times):
             project.write({A: texts[number % 7] if number % 10 else "{{ broken }\n"})
-            builds.build()
+            session.build()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 
@@ -1169,7 +1181,7 @@ def common(old: list[int], new: list[int]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("rule", "warm"),
+    ("rule", "still_cached"),
     [
         ('cache = {kind = "blocks", unit = 8, minimum = 0}', lambda old, new: common(old, new) // 8 * 8),
         ('cache = {kind = "blocks", unit = 8, minimum = 2000}', lambda _old, _new: 0),
@@ -1179,54 +1191,45 @@ def common(old: list[int], new: list[int]) -> int:
     ],
 )
 def test_each_build_reports_how_the_tokens_changed(
-    project: Project, rule: str, warm: Callable[[list[int], list[int]], int | None]
+    project: Project, rule: str, still_cached: Callable[[list[int], list[int]], int | None]
 ) -> None:
     words = " ".join(f"word{number}" for number in range(150))
     config = f'targets = ["small"]\n\n[target.small]\nextends = "deepseek-v4"\n{rule}\n'
     project.write({"cacheunit.toml": config, "prefixes/a.yaml": "system: a.md.j2\npadding: always\n"})
     project.write({"prefixes/b.yaml": "system: a.md.j2\ntargets: [kimi]\n", "templates/a.md.j2": f"{words}\n"})
-    session = Session(project.root, quiet=True, verbose=False)
-    lines: list[str] = []
-    builds = WatchBuilds(project.root.resolve(), session.adapters_factory(), lines.append, lambda _: None)
-    builds.build()
+    session = watch_session(project)
+    lines = list(watch_lines(session.build()))
     old = static_ids(project.read(TEXT_A))
     assert f"{len(old):,} tokens" in lines[0]
     assert re.fullmatch(r"a for small: .*\d padding, new, [\d,]+ ms", lines[0])
-    assert lines[1].startswith("b for kimi: about ")
-    del lines[:]
+    assert lines[1].startswith("b for kimi: ~")
     project.edit("templates/a.md.j2", "word100 word101", "another word")
-    builds.build()
+    lines = list(watch_lines(session.build()))
     new = static_ids(project.read(TEXT_A))
     text = project.read(TEXT_A).decode()
     padding = len(new) - len(static_ids(text[: text.index("word149\n") + len("word149\n")].encode()))
-    parts = [f"{len(new):,} tokens", f"{padding:,} padding", f"{len(new) - len(old):+,} to the lock"]
+    parts = [f"{len(new):,} tokens", f"{padding:,} padding", f"{len(new) - len(old):+,} from the former lock"]
     if "unit = 8" in rule:
         assert len(new) % 8 == 0
         parts.append(f"{len(new) // 8:,} units")
-    expected = warm(old, new)
+    expected = still_cached(old, new)
     line = lines[0]
     assert line.startswith("a for small: ")
     assert all(part in line for part in parts), (line, parts)
-    assert (f"{expected:,} stay warm" in line) if expected is not None else ("warm" not in line)
+    assert (f"{expected:,} still cached" in line) if expected is not None else ("still cached" not in line)
     assert re.search(r", [\d,]+ ms$", line)
     assert "units" not in lines[1]
-    assert "warm" not in lines[1]
-    del lines[:]
-    builds.build()
-    assert lines == []
+    assert "still cached" not in lines[1]
+    assert list(watch_lines(session.build())) == []
 
 
 def test_a_build_over_an_edited_artifact_reports_no_tokens_as_still_cached(shop: Project) -> None:
-    session = Session(shop.root, quiet=True, verbose=False)
-    lines: list[str] = []
-    builds = WatchBuilds(shop.root.resolve(), session.adapters_factory(), lines.append, lambda _: None)
-    builds.build()
-    del lines[:]
+    session = watch_session(shop)
+    session.build()
     shop.write({TEXT_A: "Edited by hand.\n"})
     shop.edit(A, "You are a", "You were a")
-    builds.build()
-    (line,) = lines
-    assert "warm" not in line
+    (line,) = watch_lines(session.build())
+    assert "still cached" not in line
     assert b"You were a" in shop.read(TEXT_A)
 
 

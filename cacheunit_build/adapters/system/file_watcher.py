@@ -1,7 +1,7 @@
 """Waits for changes to a project's sources: by file system events or, where none arrive, by polling.
 
-Folders are watched, not files, so that a save by rename is noticed like any other save. An event only means that a build
-may be due; whether anything changed is decided by content, in the build.
+Folders are watched, not files, so that a save by rename is noticed like any other save. An event only means that a
+build may be due; whether anything changed is decided by content, in the build.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.adapters.storage.discovery import folders_above
+from cacheunit_build.adapters.storage.discovery import parent_folders
 from cacheunit_build.adapters.storage.file_stat import Stat, stat_of
 from cacheunit_build.domain.file_names import CACHE_FOLDER
 from cacheunit_build.domain.protocols import WatchedPaths
@@ -169,7 +169,7 @@ class Watcher:
         folders = {self._root}
         for folder in paths.folders:
             folders |= {Path(parent) for parent, _ in _walk_visible(f"{self._root}/{folder}")}
-        folders |= {self._root / folder for folder in folders_above(paths.files)}
+        folders |= {self._root / folder for folder in parent_folders(paths.files)}
         for file in paths.files:
             if os.path.islink(f"{self._root}/{file}"):  # noqa: PTH114 - run for each file after each build: no Path
                 folders |= symlink_folders(self._root / file)
