@@ -1,4 +1,4 @@
-"""What the tests share: the command line in this process, copies of miniature projects, and goldens."""
+"""Fixtures that many tests use: the command line in this process, projects to run it in, and golden files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,22 @@ _LOADED: dict[object, Vocabulary] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite-goldens", action="store_true", help="write what is, for review, instead of comparing")
+    parser.addoption(
+        "--rewrite-goldens",
+        action="store_true",
+        help="write the golden files instead of comparing with them",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What one run of the command line gave: its exit code, and the bytes on both streams."""
+    """The result of one run of the command line.
+
+    Attributes:
+        code: the exit code.
+        output: the bytes on standard output.
+        errors: the bytes on standard error.
+    """
 
     code: int
     output: bytes
@@ -65,7 +75,12 @@ class Cacheunit(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project in a folder of its own, and the command line in it."""
+    """A project in a folder of its own, and the command line run in it.
+
+    Attributes:
+        root: the folder.
+        cacheunit: the command line; `run` calls it in the folder.
+    """
 
     root: Path
     cacheunit: Cacheunit
@@ -74,19 +89,19 @@ class Project:
         return self.cacheunit("-C", self.root, *arguments, stdin=stdin)
 
     def built(self, *arguments: str) -> Ran:
-        """A build that must succeed."""
+        """Builds, and asserts that it succeeds without a word on standard error."""
         ran = self.run("build", *arguments)
         assert (ran.code, ran.err) == (0, ""), ran.err
         return ran
 
     def checked(self, *arguments: str) -> Any:  # noqa: ANN401 - a report
-        """The report of `check`; its exit code is held against it."""
+        """Returns the JSON report of `check`, and asserts that the exit code agrees with it."""
         ran = self.run("check", *arguments, "--format", "json")
         assert ran.code == (2 if ran.json["errors"] else 0 if ran.json["ok"] else 1)
         return ran.json
 
     def drift(self, *arguments: str) -> list[tuple[str, str]]:
-        """What `check` says: kind, and the prefix or else the path, of each drift."""
+        """Returns each difference that `check` reports: its kind, and the prefix or else the path."""
         return [(item["kind"], item["prefix"] or item["path"]) for item in self.checked(*arguments)["drift"]]
 
     def path(self, path: str) -> Path:
@@ -96,20 +111,20 @@ class Project:
         return (self.root / path).read_bytes()
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Writes files, folders made as needed; text as UTF-8 with its line ends as they are."""
+        """Writes files, creating folders as needed; text as UTF-8, with its line ends unchanged."""
         for path, data in files.items():
             file = self.root / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data if isinstance(data, bytes) else data.encode())
 
     def edit(self, path: str, old: str, new: str) -> None:
-        """Replaces a text that is there."""
+        """Replaces a text in a file, which must contain it."""
         text = self.read(path).decode()
         assert old in text
         self.write({path: text.replace(old, new)})
 
     def files(self, folder: str = "") -> dict[str, bytes]:
-        """Every file below `folder` with its bytes, but not the local cache."""
+        """Returns the bytes of every file below `folder` by path, the local cache left out."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted((self.root / folder).rglob("*"))
@@ -117,14 +132,17 @@ class Project:
         }
 
     def snapshot(self, *paths: str) -> dict[str, tuple[int, int, bytes]]:
-        """Inode, modification time and bytes of every file and folder at and below `paths`, the root if none."""
-        found = {}
+        """Returns the inode, modification time and bytes of every file and folder at and below `paths`.
+
+        Without paths, of everything in the project. Two equal snapshots mean that nothing was written in between.
+        """
+        entries = {}
         tops = [self.root / path for path in paths or ("",)]
         for path in (*tops, *(below for top in tops for below in sorted(top.rglob("*")))):
             status = path.lstat()
             data = path.read_bytes() if path.is_file() else b""
-            found[path.relative_to(self.root).as_posix()] = (status.st_ino, status.st_mtime_ns, data)
-        return found
+            entries[path.relative_to(self.root).as_posix()] = (status.st_ino, status.st_mtime_ns, data)
+        return entries
 
 
 class _StandardInput(io.BytesIO):
@@ -133,14 +151,14 @@ class _StandardInput(io.BytesIO):
 
 @pytest.fixture
 def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Cacheunit:
-    """Runs the command line in this process, with vocabularies that stay loaded between runs."""
+    """Returns a function that runs the command line in this process; vocabularies stay loaded between runs."""
     load = LocalTokenizerLoader.load
 
-    def load_once(shelf: LocalTokenizerLoader, spec: Any) -> Vocabulary:  # noqa: ANN401 - where the vocabulary comes from
-        if spec.path is not None:  # a file of the project, which may be another one each time
-            return load(shelf, spec)
+    def load_once(loader: LocalTokenizerLoader, spec: Any) -> Vocabulary:  # noqa: ANN401 - the tokenizer's source
+        if spec.path is not None:  # a file of the project, which may differ each time
+            return load(loader, spec)
         if spec not in _LOADED:
-            _LOADED[spec] = load(shelf, spec)
+            _LOADED[spec] = load(loader, spec)
         return _LOADED[spec]
 
     monkeypatch.setattr(LocalTokenizerLoader, "load", load_once)
@@ -165,7 +183,7 @@ def project(tmp_path: Path, cacheunit: Cacheunit) -> Project:
 
 @pytest.fixture
 def copied(project: Project) -> Callable[[str], Project]:
-    """Fills the project with a miniature project from tests/projects, all but what is expected of it."""
+    """Returns a function that copies a project of tests/projects, without its expected output, into `project`."""
 
     def copy(name: str) -> Project:
         shutil.copytree(PROJECTS / name, project.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("expected"))
@@ -176,9 +194,9 @@ def copied(project: Project) -> Callable[[str], Project]:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
-    """Holds bytes against a golden file of tests/projects; with --rewrite-goldens, writes the file."""
+    """Returns a function that compares bytes with a golden file, or writes it if --rewrite-goldens is given."""
 
-    def hold(path: str, actual: bytes) -> None:
+    def compare(path: str, actual: bytes) -> None:
         file = PROJECTS / path
         if request.config.getoption("--rewrite-goldens"):
             if not file.is_file() or file.read_bytes() != actual:
@@ -187,4 +205,4 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
             return
         assert actual.decode() == (file.read_bytes().decode() if file.is_file() else None)
 
-    return hold
+    return compare

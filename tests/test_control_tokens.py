@@ -239,6 +239,7 @@ def test_a_control_token_is_refused_only_for_targets_that_have_it(project: Proje
     assert project.run("build", "--target", "kimi").code == 0
 
 
+@pytest.mark.slow
 def test_both_counts_equal_those_of_the_reference(project: Project) -> None:
     text = f"A turn begins with {USER}, is answered after {ANSWER}, and again {USER}."
     project.write(

@@ -8,6 +8,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -79,6 +81,7 @@ def _built(root: Path, number: int) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in made}
 
 
+@pytest.mark.slow
 def test_ten_builds_in_ten_worlds_give_the_same_bytes(tmp_path: Path) -> None:
     roots = []
     for number in range(len(WORLDS)):

@@ -159,6 +159,7 @@ def changes(ran: Ran) -> dict[str, Any]:
     return {item["prefix"]: item for item in ran.json["changes"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
 def test_warm_tokens_and_place_of_an_edit(two: tuple[Project, Path], name: str) -> None:
     project, copy = two
@@ -431,6 +432,7 @@ def test_what_has_not_changed_is_not_compiled_and_the_report_is_the_same(reposit
     assert changes(cold)["new"]["shares"] == "b"
 
 
+@pytest.mark.slow
 def test_a_prefix_of_two_hundred_thousand_tokens(project: Project) -> None:
     lines = [f"Line {number} of a long list, which says nothing new.\n" for number in range(16_000)]
     project.write({"prefixes/long.yaml": "system: long.j2\n", "templates/long.j2": "".join(lines)})

@@ -116,6 +116,7 @@ def test_the_action_fails_if_the_lock_is_stale(project: Project, run_action: Any
     assert "::error" in out
 
 
+@pytest.mark.slow
 def test_the_action_reports_a_change_and_fails_for_it_only_on_request(
     project: Project,
     run_action: Any,  # noqa: ANN401

@@ -579,6 +579,7 @@ def _without_temporary(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path: data for path, data in files.items() if not path.endswith(TEMPORARY)}
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_any_step_leaves_whole_files_that_the_next_build_puts_right(change: InputChange) -> None:
     project = change.project
     for step, operation in enumerate(change.steps):
@@ -591,6 +592,7 @@ def test_a_build_killed_at_any_step_leaves_whole_files_that_the_next_build_puts_
         assert _without_temporary(_outputs(project)) == change.new, (step, operation)
 
 
+@pytest.mark.slow
 def test_what_a_killed_build_left_half_written_is_gone_after_the_next_build(change: InputChange) -> None:
     for step in range(len(change.steps)):
         change.build(failing=step, killed=True)
@@ -626,6 +628,7 @@ def test_a_fault_while_files_are_moved_into_place_leaves_all_as_it_was(change: I
         assert _outputs(change.project) == change.old, step
 
 
+@pytest.mark.slow
 def test_a_fault_before_the_lock_is_in_place_leaves_the_old_lock_and_a_check_that_fails(change: InputChange) -> None:
     moves = [step for step, operation in enumerate(change.steps) if operation == "replace"]
     for step in range(moves[0], moves[-1] + 1):
@@ -716,6 +719,7 @@ def test_a_cache_that_cannot_be_written_changes_nothing(copied: Callable[[str], 
 # Other processes
 
 
+@pytest.mark.slow
 def test_builds_of_different_prefixes_at_once_all_get_into_the_lock(project: Project) -> None:
     names = [f"p{number}" for number in range(8)]
     for name in names:

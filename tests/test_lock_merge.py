@@ -198,6 +198,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_merging_a_pair_of_branches_conflicts_as_documented_and_build_rewrites_the_lock(
     repository: Repository, pair: Pair

@@ -140,7 +140,7 @@ def test_why_nothing_is_aligned_is_said_for_each_kind(kind: CacheKind, words: st
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("tokens", "below"), [(1, True), (1023, True), (1024, False), (1025, False)])
-def test_the_minimum_itself_is_enough(kind: CacheKind, tokens: int, below: bool) -> None:  # noqa: FBT001
+def test_the_minimum_itself_is_enough(kind: CacheKind, tokens: int, below: bool) -> None:
     rule = CacheRule(kind=kind, minimum=1024, unit=128 if kind == "blocks" else None, read=0.1, write=1.25)
     plan = planned(tokens, rule)
     assert (plan.action == "below-minimum") is below

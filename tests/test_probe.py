@@ -148,6 +148,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "form", "expected"), RULES.values(), ids=RULES)
 def test_probe_finds_the_rule_of_each_kind_of_cache(
     empty_project: Project, engine: Engine, form: str, expected: dict[str, Any]
@@ -155,6 +156,7 @@ def test_probe_finds_the_rule_of_each_kind_of_cache(
     assert measured_rule(probe(empty_project, engine, form=form), *expected) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", [3, 4, 6, 7, 10, 13, 17])
 @pytest.mark.parametrize("kind", ["blocks", "persisted"])
 def test_an_eviction_during_the_probe_never_leads_to_a_wrong_rule(
@@ -175,6 +177,7 @@ class Forgetful(Engine):
         return 0 if len(self.requests) % self.period < 2 else super().hit(ids, body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", [8, 9, 10, 11, 13])
 @pytest.mark.parametrize("kind", ["blocks", "persisted", "tokens"])
 def test_a_server_that_misses_now_and_then_never_gets_a_wrong_rule(

@@ -133,7 +133,7 @@ def test_a_fragment_is_of_the_vendors_own_type(
     system: str,
     tools: tuple[Tool, ...],
     turns: tuple[Turn, ...],
-    marked: bool,  # noqa: FBT001 - a parameter
+    marked: bool,
 ) -> None:
     made = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form] if marked else None)
     request, kind = request_of(form, made)

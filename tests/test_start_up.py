@@ -65,6 +65,7 @@ def test_the_short_way_loads_nothing_heavy(shop: Project, command: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_where_there_is_something_to_do_the_whole_command_line_does_it(shop: Project) -> None:
     path = next(shop.path("templates").rglob("*.j2"))
     path.write_bytes(path.read_bytes() + b"More.\n")

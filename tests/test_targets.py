@@ -465,7 +465,7 @@ def test_numbers_older_than_180_days_are_warned_of_on_standard_error(
     project: Project,
     monkeypatch: pytest.MonkeyPatch,
     days: int,
-    warned: bool,  # noqa: FBT001
+    warned: bool,
 ) -> None:
     monkeypatch.setattr(targets_command, "dt", Calendar(oldest(KNOWN["kimi"]), days))
     ran = project.run("targets", "kimi")

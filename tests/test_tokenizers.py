@@ -62,6 +62,7 @@ def random_texts(count: int, seed: int) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 def test_fifty_thousand_random_strings_have_the_ids_of_the_reference() -> None:
     texts = random_texts(50_000, seed=20261130)
     expected = reference().encode_batch_fast(texts, add_special_tokens=False)
@@ -112,6 +113,7 @@ def test_merges_are_in_the_order_of_the_ids_they_make() -> None:
     assert all(first < second for first, second in pairwise(ids))
 
 
+@pytest.mark.slow
 def test_every_token_on_its_own_is_merged_to_itself() -> None:
     from tokenizers import Tokenizer
 
@@ -148,6 +150,7 @@ def test_a_file_with_one_changed_byte_is_refused_with_both_hashes() -> None:
         loader_of(bytes(data)).load(spec)
 
 
+@pytest.mark.slow
 def test_an_unproven_file_is_encoded_by_the_reference_and_its_label_says_so() -> None:
     parsed = json.loads(vocabulary_file().read_bytes())
     parsed["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}

@@ -128,7 +128,7 @@ def test_a_tool_without_a_schema_is_the_same_as_one_with_an_empty_schema() -> No
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_strict_is_kept_as_it_is_said(strict: bool) -> None:  # noqa: FBT001
+def test_strict_is_kept_as_it_is_said(strict: bool) -> None:
     for form in ("parameters", "input_schema"):
         (tool,) = tools_of(BODY | {form: SCHEMA, "strict": strict})
         assert tool.strict is strict

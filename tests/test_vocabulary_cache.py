@@ -135,6 +135,7 @@ def test_a_cache_folder_that_is_missing_or_not_writable_is_not_an_error(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_build_writes_the_cache_check_does_not_and_its_contents_change_no_output(project: Project) -> None:
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "One.\n"})
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # One group: a single worker starts a single server, and its only slot serves one test at a time.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.xdist_group("llama.cpp"),
     pytest.mark.skipif(
         find_spec("xllamacpp") is None or find_spec("gguf") is None, reason="llama.cpp is not installed"

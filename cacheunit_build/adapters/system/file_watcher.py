@@ -1,7 +1,7 @@
-"""Watching is one generator of batches of change: by events where the system gives them, else by looking.
+"""Waits for changes to a project's sources: by file system events or, where none arrive, by polling.
 
-Folders are watched, never files, so that a save by rename is seen like any other. What an event says of itself is not
-believed: it only says that it is time to look, and content decides.
+Folders are watched, not files, so that a save by rename is noticed like any other save. An event only means that a
+build may be due; whether anything changed is decided by content, in the build.
 """
 
 from __future__ import annotations
@@ -10,110 +10,245 @@ import errno
 import os
 import threading
 import time
-from dataclasses import dataclass
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.adapters.storage.discovery import folders_above
+from cacheunit_build.adapters.storage.discovery import parent_folders
 from cacheunit_build.adapters.storage.file_stat import Stat, stat_of
 from cacheunit_build.domain.file_names import CACHE_FOLDER
+from cacheunit_build.domain.protocols import WatchedPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from watchdog.observers.api import BaseObserver, ObservedWatch
 
-SETTLE = 0.05
-"""Seconds without an event after which a burst of them has ended."""
+SETTLE_SECONDS = 0.05
+"""How long no event may arrive until a burst of changes counts as complete."""
 
-LONGEST_BURST = 1.0
-RESCAN = 5.0
-POLL = 0.5
-PROBE = "probe"
-PROBE_SECONDS = 2.0
+MAX_BURST_SECONDS = 1.0
+"""How long a burst may last at most: files that change all the time are built nevertheless."""
 
-_MOST_LINKS = 40
-_MEANT = frozenset({"created", "modified", "moved", "deleted", "closed"})
-_DROPPINGS = ("~", ".swp", ".swo", ".swx", ".tmp", ".bak", "4913", "#")
+RESCAN_SECONDS = 5.0
+"""How long to wait for events before the files are compared without one."""
+
+POLL_SECONDS = 0.5
+"""How long to wait between two scans when polling."""
+
+PROBE_FILE = "probe"
+PROBE_TIMEOUT_SECONDS = 2.0
+"""How long to wait for the event of a file written to find out whether events arrive at all."""
+
+_MAX_LINKS = 40  # the bound that Linux sets for the symbolic links in one path
+_CHANGE_EVENTS = frozenset({"created", "modified", "moved", "deleted", "closed"})  # not "opened", "closed_no_write"
+_EDITOR_FILE_ENDINGS = ("~", ".swp", ".swo", ".swx", ".tmp", ".bak", "4913", "#")  # Vim tests a folder with "4913"
 _LIMITS = {
-    errno.ENOSPC: "the system's limit of watches is reached (fs.inotify.max_user_watches)",
-    errno.EMFILE: "the system's limit of watching processes is reached (fs.inotify.max_user_instances)",
+    errno.ENOSPC: "the limit on inotify watches is reached (fs.inotify.max_user_watches)",
+    errno.EMFILE: "the limit on inotify instances is reached (fs.inotify.max_user_instances)",
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """What is to be watched, relative to the root: folders whole, single files, and what is never looked at."""
-
-    folders: frozenset[str]
-    files: frozenset[str]
-    ignored: frozenset[str]
-
-
 class Watcher:
-    """Waits for changes below one root.
+    """Reports changes below a project's root, until it is stopped.
 
     Args:
         root: the project's root.
-        wanted: what is to be watched, asked again after each batch.
-        say: told how it watches, when that changes.
-        poll: look every half second, without events.
+        get_paths: returns the paths to watch; called again after each build, which may have changed them.
+        report: receives a line for the user when the watcher starts, and when it falls back to polling.
+        poll: scan twice a second instead of waiting for events.
     """
 
-    def __init__(self, root: Path, wanted: Callable[[], Watched], say: Callable[[str], None], *, poll: bool) -> None:
+    def __init__(
+        self, root: Path, get_paths: Callable[[], WatchedPaths], report: Callable[[str], None], *, poll: bool
+    ) -> None:
         self._root = root
-        self._wanted = wanted
-        self._say = say
-        self._last_event = 0.0
+        self._get_paths = get_paths
+        self._report = report
+        self._polling = poll
+        self._last_change = 0.0
         self._pending = threading.Event()
         self._probed = threading.Event()
         self._stopped = threading.Event()
         self._observer: BaseObserver | None = None
-        self._schedule: dict[Path, tuple[int, ObservedWatch]] = {}
-        self._at_present = Watched(folders=frozenset(), files=frozenset(), ignored=frozenset())
-        self._poll = poll
+        self._watches: dict[Path, tuple[int, ObservedWatch]] = {}  # with the inode of the folder
+        self._deleted_folders: deque[Path] = deque()  # filled by the observer's thread
+        self._paths = WatchedPaths(folders=frozenset(), files=frozenset(), ignored=frozenset())
 
-    def batches(self) -> Iterator[None]:
-        """Yields at once, for a first build, then after each batch of changes; ends when `stop` is called."""
+    def changes(self) -> Iterator[None]:
+        """Yields once for the first build, then after each burst of changes; ends when `stop` is called.
+
+        The caller builds while the generator is suspended. Changes made during a build are reported after it.
+        """
         self._start()
-        now = self._scan()
+        before = self._scan_files()
         try:
             while not self._stopped.is_set():
                 yield
-                self._follow()
-                seen = self._scan()
-                if seen != now:  # changed while it was built, or looked for the first time: content tells
-                    self._pending.set()
-                now = self._next(seen)
+                self._update_watches()
+                after = self._scan_files()
+                if after != before:  # changed during the build, or watched for the first time: the build decides
+                    self._note_change()
+                before = self._wait_for_change(after)
         finally:
-            self._end()
+            self._stop_observer()
 
-    def _next(self, seen: Mapping[str, Stat | None]) -> dict[str, Stat | None]:
-        """Waits until something is not as `seen`; gives what is."""
+    def stop(self) -> None:
+        """Ends `changes`; may be called from any thread."""
+        self._stopped.set()
+        self._pending.set()
+
+    def handle_event(self, event: FileSystemEvent) -> None:
+        """Notes a change, if the event is about a watched file; called by the observer's thread."""
+        if event.event_type not in _CHANGE_EVENTS or (event.is_directory and event.event_type == "modified"):
+            return
+        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
+        if any(path.endswith(f"{CACHE_FOLDER}/{PROBE_FILE}") for path in paths):
+            self._probed.set()
+        if event.event_type == "deleted":
+            self._deleted_folders.extend(folder for folder in map(Path, paths) if folder in self._watches)
+        if any(map(self._is_relevant, paths)):
+            self._note_change()
+
+    def _start(self) -> None:
+        """Starts the observer of events, unless polling is asked for or the system refuses."""
+        if self._polling:
+            self._report("polling for changes every half second")
+            return
+        self._observer = Observer()
+        try:
+            self._observer.start()
+            self._update_watches()
+        except OSError as error:
+            self._fall_back_to_polling(_reason(error))
+        if not self._polling:
+            self._report("watching for changes")
+
+    def _stop_observer(self) -> None:
+        if self._observer is not None and self._observer.is_alive():
+            self._observer.stop()
+            self._observer.join(1.0)
+        self._observer = None
+        self._watches = {}
+
+    def _fall_back_to_polling(self, reason: str) -> None:
+        self._polling = True
+        self._stop_observer()
+        self._report(f"{reason}: polling every half second instead")
+
+    def _update_watches(self) -> None:
+        """Watches exactly the folders that are to be watched and exist now.
+
+        A folder that was deleted and created again needs a new watch. Its inode tells where it differs; as many file
+        systems give the number of a deleted folder to the next one, the event of the deletion counts, too.
+        """
+        if self._observer is None or self._polling:
+            return
+        deleted = {self._deleted_folders.popleft() for _ in range(len(self._deleted_folders))}
+        folders = self._existing_folders()
+        for folder, (inode, watch) in list(self._watches.items()):
+            if folder in deleted or folders.get(folder) != inode:
+                self._observer.unschedule(watch)
+                del self._watches[folder]
+        for folder, inode in folders.items():
+            if folder not in self._watches:
+                try:
+                    self._watches[folder] = (inode, self._observer.schedule(_Handler(self), str(folder)))
+                except FileNotFoundError:  # removed just now; its parent's event brings us here again
+                    continue
+                except OSError as error:
+                    self._fall_back_to_polling(_reason(error))
+                    return
+
+    def _existing_folders(self) -> dict[Path, int]:
+        """Returns each folder to watch with its inode; watches are not recursive, so subfolders are listed too."""
+        paths = self._paths = self._get_paths()
+        folders = {self._root}
+        for folder in paths.folders:
+            folders |= {Path(parent) for parent, _ in _walk_visible(f"{self._root}/{folder}")}
+        folders |= {self._root / folder for folder in parent_folders(paths.files)}
+        for file in paths.files:
+            if os.path.islink(f"{self._root}/{file}"):  # noqa: PTH114 - run for each file after each build: no Path
+                folders |= symlink_folders(self._root / file)
+        stats = {folder: stat_of(folder) for folder in folders}
+        return {folder: stat[1] for folder, stat in stats.items() if stat is not None}
+
+    def _is_relevant(self, path: str) -> bool:
+        """Returns whether an event about this path may call for a build.
+
+        Of files below the root, the build's own output and what editors leave behind do not.
+        """
+        try:
+            relative = Path(path).relative_to(self._root)
+        except ValueError:  # the folder of a link's destination, outside of the project
+            return True
+        name = relative.as_posix()
+        if name in self._paths.files:
+            return True
+        ignored = any(name == folder or name.startswith(f"{folder}/") for folder in self._paths.ignored)
+        return not ignored and not is_editor_file(relative.name)
+
+    def _note_change(self) -> None:
+        """Begins a burst of changes, or prolongs it."""
+        self._last_change = time.monotonic()
+        self._pending.set()
+
+    def _wait_for_change(self, before: Mapping[str, Stat | None]) -> dict[str, Stat | None]:
+        """Waits for an event, or for stats that differ from `before`; returns the stats of then."""
         while True:
-            by_event = self._wait()
-            now = self._scan()
-            if self._stopped.is_set() or by_event:
-                return now
-            if now != seen:
-                if not self._poll and not self._events_arrive():
-                    self._fall_back("changes come without events")
-                return self._settled(now)
+            if self._wait_for_event():
+                self._wait_for_burst_end()
+                return self._scan_files()
+            now = self._scan_files()
+            if now != before:
+                if not self._polling and not self._events_arrive():
+                    self._fall_back_to_polling("no file system events arrive")
+                return self._wait_until_stable(now)
 
-    def _settled(self, now: dict[str, Stat | None]) -> dict[str, Stat | None]:
-        """Looks until two looks agree, so that what is half written is not built."""
-        deadline = time.monotonic() + LONGEST_BURST
-        while not self._stopped.wait(SETTLE) and time.monotonic() < deadline:
-            before, now = now, self._scan()
-            if now == before:
+    def _wait_for_event(self) -> bool:
+        """Waits for an event or `stop`; returns False when it is time to scan without one."""
+        return self._pending.wait(POLL_SECONDS if self._polling else RESCAN_SECONDS)
+
+    def _wait_for_burst_end(self) -> None:
+        """Waits until no event arrived for a while; an editor causes several events with one save."""
+        deadline = time.monotonic() + MAX_BURST_SECONDS
+        while True:
+            self._pending.clear()
+            quiet = time.monotonic() - self._last_change
+            if quiet >= SETTLE_SECONDS or time.monotonic() > deadline or self._stopped.wait(SETTLE_SECONDS - quiet):
+                return
+
+    def _wait_until_stable(self, stats: dict[str, Stat | None]) -> dict[str, Stat | None]:
+        """Scans until two scans in a row agree, so that no half-written file is built; returns the last scan."""
+        deadline = time.monotonic() + MAX_BURST_SECONDS
+        while not self._stopped.wait(SETTLE_SECONDS) and time.monotonic() < deadline:
+            before, stats = stats, self._scan_files()
+            if stats == before:
                 break
-        return now
+        return stats
+
+    def _scan_files(self) -> dict[str, Stat | None]:
+        """Returns the stat of every watched file by its path relative to the root; None for an absent one."""
+        paths = self._get_paths()
+        root = f"{self._root}/"
+        stats = {file: stat_of(f"{root}{file}") for file in paths.files}
+        for folder in paths.folders:
+            for parent, names in _walk_visible(f"{root}{folder}"):
+                within = parent.removeprefix(root)
+                for name in names:
+                    path = f"{within}/{name}"
+                    if path not in stats and not is_editor_file(name):
+                        stats[path] = stat_of(f"{root}{path}")
+        return stats
 
     def _events_arrive(self) -> bool:
-        """Whether the event of a file of our own arrives."""
+        """Returns whether events arrive at all, by writing a file into the project's cache folder.
+
+        On some network and container file systems, a watch can be set but never sees anything.
+        """
         if self._observer is None:
             return False
         folder = self._root / CACHE_FOLDER
@@ -121,151 +256,55 @@ class Watcher:
         try:
             folder.mkdir(exist_ok=True)
             watch = self._observer.schedule(_Handler(self), str(folder))
-            (folder / PROBE).write_bytes(b"")
-            arrived = self._probed.wait(PROBE_SECONDS)
-            (folder / PROBE).unlink(missing_ok=True)
-            self._observer.unschedule(watch)
+            try:
+                (folder / PROBE_FILE).write_bytes(b"")
+                arrived = self._probed.wait(PROBE_TIMEOUT_SECONDS)
+                (folder / PROBE_FILE).unlink(missing_ok=True)
+            finally:
+                self._observer.unschedule(watch)
         except OSError:
             return False
         return arrived
 
-    def stop(self) -> None:
-        """Ends the watching, from any thread."""
-        self._stopped.set()
-        self._pending.set()
-
-    def _start(self) -> None:
-        if not self._poll:
-            self._observer = Observer()
-            try:
-                self._observer.start()
-                self._follow()
-            except OSError as error:
-                self._fall_back(_LIMITS.get(error.errno or 0, str(error)))
-            if not self._poll:
-                self._say("watching for changes")
-            return
-        self._say("looking for changes every half second")
-
-    def _follow(self) -> None:
-        """Schedules the folders that are wanted and there; one that was removed and made anew is scheduled anew."""
-        if self._observer is None or self._poll:
-            return
-        folders = self._folders()
-        for folder, (inode, watch) in list(self._schedule.items()):
-            if folders.get(folder) != inode:
-                self._observer.unschedule(watch)
-                del self._schedule[folder]
-        for folder, inode in folders.items():
-            if folder not in self._schedule:
-                try:
-                    self._schedule[folder] = (inode, self._observer.schedule(_Handler(self), str(folder)))
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    self._fall_back(_LIMITS.get(error.errno or 0, str(error)))
-                    return
-
-    def _folders(self) -> dict[Path, int]:
-        """The folders to watch, each by itself, with the inode that tells it from one made anew."""
-        wanted = self._wanted()
-        self._at_present = wanted
-        found = {self._root}
-        for folder in wanted.folders:
-            found |= {Path(parent) for parent, _, _ in os.walk(self._root / folder)}
-        found |= {self._root / folder for folder in folders_above(wanted.files)}
-        for file in wanted.files:
-            if os.path.islink(f"{self._root}/{file}"):  # noqa: PTH114 - of each file at each save
-                found |= _link_folders(self._root / file)
-        stats = {folder: stat_of(folder) for folder in found}
-        return {folder: stat[1] for folder, stat in stats.items() if stat is not None}
-
-    def _wait(self) -> bool:
-        """Whether events came; False after the time to look without them."""
-        if not self._pending.wait(POLL if self._poll else RESCAN):
-            return False
-        begun = time.monotonic()
-        while True:
-            self._pending.clear()
-            quiet = SETTLE - (time.monotonic() - self._last_event)
-            if self._stopped.is_set() or quiet <= 0 or time.monotonic() - begun > LONGEST_BURST:
-                return True
-            self._stopped.wait(quiet)
-
-    def notice(self, event: FileSystemEvent) -> None:
-        """Takes an event, if it may mean anything."""
-        if event.event_type not in _MEANT or (event.is_directory and event.event_type == "modified"):
-            return
-        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
-        if any(path.endswith(f"{CACHE_FOLDER}/{PROBE}") for path in paths):
-            self._probed.set()
-        if any(map(self._relevant, paths)):
-            self._last_event = time.monotonic()
-            self._pending.set()
-
-    def _relevant(self, path: str) -> bool:
-        """Not what the build writes, and not what editors leave behind."""
-        try:
-            relative = Path(path).relative_to(self._root)
-        except ValueError:
-            return True
-        name = relative.as_posix()
-        if name in self._at_present.files:
-            return True
-        ignored = any(name == folder or name.startswith(f"{folder}/") for folder in self._at_present.ignored)
-        return not ignored and not _dropping(relative.name)
-
-    def _scan(self) -> dict[str, Stat | None]:
-        """The stat of every file that is watched."""
-        wanted = self._wanted()
-        root = f"{self._root}/"
-        found: dict[str, Stat | None] = {file: stat_of(f"{root}{file}") for file in wanted.files}
-        for folder in wanted.folders:
-            for parent, folders, files in os.walk(f"{root}{folder}"):
-                folders[:] = [name for name in folders if not name.startswith(".")]
-                within = parent.removeprefix(root)
-                for name in files:
-                    path = f"{within}/{name}"
-                    if path not in found and not _dropping(name):
-                        found[path] = stat_of(f"{root}{path}")
-        return found
-
-    def _fall_back(self, why: str) -> None:
-        self._poll = True
-        self._end()
-        self._say(f"{why}: looking for changes every half second instead")
-
-    def _end(self) -> None:
-        if self._observer is not None and self._observer.is_alive():
-            self._observer.stop()
-            if threading.current_thread() is not self._observer:
-                self._observer.join(1.0)
-        self._observer = None
-        self._schedule = {}
-
 
 class _Handler(FileSystemEventHandler):
-    """What watchdog calls."""
+    """Passes watchdog's events on to a watcher."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
 
     def dispatch(self, event: FileSystemEvent) -> None:
-        self._watcher.notice(event)
+        """Passes on an event of any type."""
+        self._watcher.handle_event(event)
 
 
-def _link_folders(path: Path) -> set[Path]:
-    """The folders of every link that a file is reached by, and of the file in the end."""
-    found: set[Path] = set()
-    for _ in range(_MOST_LINKS):
+def _reason(error: OSError) -> str:
+    """Returns why the system refuses to watch a folder, naming the limit that was reached, if any."""
+    return _LIMITS.get(error.errno or 0, str(error))
+
+
+def _walk_visible(top: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields each folder from `top` down with the names of its files; hidden folders are left out."""
+    for parent, folders, files in os.walk(top):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield parent, files
+
+
+def symlink_folders(path: Path) -> set[Path]:
+    """Returns the folders of the links and the file that a symbolic link leads to; empty if it is no link.
+
+    For a -> links/b -> ../files/c: the folders "links" and "files".
+    """
+    folders: set[Path] = set()
+    for _ in range(_MAX_LINKS):
         try:
             path = path.parent / path.readlink()
-        except OSError:  # no link, or none any more: an editor may be moving it at this moment
+        except OSError:  # not a link, or not any more: an editor may be replacing it at this moment
             break
-        found.add(path.parent.resolve())
-    return found
+        folders.add(path.parent.resolve())
+    return folders
 
 
-def _dropping(name: str) -> bool:
-    """Whether an editor leaves a file of that name behind: swap, backup and lock files."""
-    return name.startswith((".", "#")) or name.endswith(_DROPPINGS)
+def is_editor_file(name: str) -> bool:
+    """Returns whether a file name is one that editors use for swap, backup and lock files, or is hidden."""
+    return name.startswith((".", "#")) or name.endswith(_EDITOR_FILE_ENDINGS)

@@ -31,7 +31,7 @@ def watch(context: Context, *, poll: bool, jobs: int) -> int:
     session = WatchSession(project_opener(context.project()), jobs)
     watcher = Watcher(context.root, session.paths, context.remark, poll=poll)
     try:
-        for _ in watcher.batches():
+        for _ in watcher.changes():
             print_watched(session.build(), lambda line: print_text(f"{dt.datetime.now().astimezone():%H:%M:%S} {line}"))
     except KeyboardInterrupt:
         pass
