@@ -33,7 +33,8 @@ from tokenizers import Tokenizer
 
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.builder.build import build
-from cacheunit_build.cli.context import Session
+from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.context import Context
 from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.compiler.project import read_project
 from cacheunit_build.domain.fingerprint import fingerprint
@@ -360,10 +361,10 @@ def load_vocabulary() -> Vocabulary:
 
 
 def adapters_of(project: Project) -> Callable[[], Adapters]:
-    """What makes the outside world anew, the vocabulary kept."""
-    again = Session(project.root, quiet=True, verbose=False).adapters_factory()
-    again(project.root).tokenizers.load(SPEC)
-    return lambda: again(project.root)
+    """Returns a function that opens the project again at each call, with the vocabulary loaded."""
+    reopen = project_opener(Context(project.root, quiet=True, verbose=False).project())
+    reopen().tokenizers.load(SPEC)
+    return reopen
 
 
 def render_and_encode(project: Project, vocabulary: Callable[[], Vocabulary]) -> None:
@@ -522,10 +523,10 @@ def encoded_rows(bench: Bench) -> Rows:
     encoded, final = [], []
     for name in project.prefixes:
         engine.tokens = 0
-        outcome = compiler.compile(name, f"prefixes/{name}.yaml").outcomes[0]
-        if outcome.entry.padding:
+        artifact = compiler.compile(name, f"prefixes/{name}.yaml").artifacts[0]
+        if artifact.entry.padding:
             encoded.append(engine.tokens)
-            final.append(outcome.entry.tokens)
+            final.append(artifact.entry.tokens)
     name = f"encoded: tokens for {len(final)} padded prompts ÷ theirs"
     ratio = sum(encoded) / sum(final)
     yield Row(name=name, measured=[sum(encoded)], floor=[sum(final)], unit="", given=ratio, goal=Goal(1.05))

@@ -57,7 +57,7 @@ def recounted(text: str) -> int:
 def test_help_names_every_command_and_the_exit_codes(cacheunit: Cacheunit) -> None:
     ran = cacheunit("--help")
     assert (ran.code, ran.err) == (0, "")
-    assert COMMANDS == re.findall(r"^  (\w+)  ", ran.out, re.MULTILINE)
+    assert re.findall(r"^  (\w+)  ", ran.out, re.MULTILINE) == COMMANDS
     codes = "0 success, 1 a check failed or differences were found, 2 the input is wrong, 130 interrupted, 70 a bug"
     assert codes in " ".join(ran.out.split())
 

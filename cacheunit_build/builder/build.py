@@ -57,8 +57,7 @@ def build(
 
 def _build(adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int) -> BuildResult:
     old, notes = _lock_to_replace(adapters, selection)
-    files, records = adapters.files, adapters.records
-    reuse = reusable_records(files, records, files.known_fingerprint, with_build_files=True)
+    reuse = reusable_records(adapters.records, adapters.files.known_fingerprint, with_build_files=True)
     compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
     if compiled.faults:
         return BuildResult(faults=compiled.faults, notes=notes)

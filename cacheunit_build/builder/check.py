@@ -44,7 +44,7 @@ def check(
     files = adapters.files
     try:
         lock = read_lock(files)
-        reuse = reusable_records(files, adapters.records, files.fingerprint, with_build_files=False)
+        reuse = reusable_records(adapters.records, files.fingerprint, with_build_files=False)
         compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
         notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
         if not files.exists(compiled.settings.build):

@@ -9,12 +9,12 @@ from cacheunit_build.builder.changed_inputs import ChangedInputs
 from cacheunit_build.builder.results import InputChange
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.lock import Lock
 from cacheunit_build.lockfile.format import read_lock
 
 if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.lock import Lock
     from cacheunit_build.domain.protocols import Adapters, Selection
 
 LockState = Literal["same", "different", "absent", "unknown"]

@@ -42,12 +42,11 @@ def unchanged_check(files: ProjectFiles, records: RecordStore) -> CheckResult | 
 
 
 def reusable_records(
-    files: ProjectFiles, records: RecordStore, fingerprint_of: Callable[[str], str | None], *, with_build_files: bool
+    records: RecordStore, fingerprint_of: Callable[[str], str | None], *, with_build_files: bool
 ) -> Callable[[str], PrefixRecord | None] | None:
     """Returns a function from the path of a manifest to its record, where none of its inputs changed.
 
     Args:
-        files: the files of the project.
         records: the store of the last build's record.
         fingerprint_of: returns the present fingerprint of a file.
         with_build_files: reuse a record only where its files in the build folder are complete, since nothing could

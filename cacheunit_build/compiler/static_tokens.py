@@ -1,10 +1,10 @@
-"""Finds the static tokens of a framed prefix: those that stay the same whatever the user says next.
+r"""Finds the static tokens of a framed prefix: those that stay the same whatever the user says next.
 
 The last token of a text may merge with the words that follow it. With the vocabulary of DeepSeek:
 
     framed prefix       tokens                      static  unstable, because
     Be kind.<|User|>    Be, kind, ., <|User|>       4       nothing: a control token never merges
-    Be kind.\\n          Be, kind, .\\n               2       ".\\n": more line ends would be one token with it
+    Be kind.\n          Be, kind, .\n               2       ".\n": more line ends would be one token with it
     Be ki               Be, ki                      1       "ki": untried letters could go on
     Section 12          Section, space, 12          2       "12": a third digit would be one token with it
     Section 123         Section, space, 123         3       nothing: a group has three digits at most
@@ -58,12 +58,12 @@ def static_tokens(
 
 
 def _start_of_last_run(text: str) -> int:
-    """Returns where the last run of letters, or of punctuation and symbols, begins, with a space in front of it.
+    r"""Returns where the last run of letters, or of punctuation and symbols, begins, with a space in front of it.
 
     Full groups of three digits are no run, since the next digit begins another group; neither is ASCII white space, of
     which all kinds are tried.
 
-        "Be kind"   -> 2     "Be kind."  -> 7     "No. 1234" -> 7     "kind\\n" -> 5
+        "Be kind"   -> 2     "Be kind."  -> 7     "No. 1234" -> 7     "kind\n" -> 5
     """
     kind = _kind(text[-1])
     if kind == "space" and text[-1].isascii():

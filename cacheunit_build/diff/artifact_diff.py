@@ -125,7 +125,7 @@ class ArtifactDiff:
         if old_text == new_text:
             return False
         start = new.framed_prefix.find(new_text.strip() or "\0")
-        if 0 <= start and common_prefix(old.framed_prefix, new.framed_prefix) < start:
+        if start >= 0 and common_prefix(old.framed_prefix, new.framed_prefix) < start:
             return False
         return old.tools == new.tools or start == old.framed_prefix.find(old_text.strip())
 

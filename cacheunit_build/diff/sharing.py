@@ -171,7 +171,7 @@ def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> Target
 
 
 def _candidates(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> list[_Candidate]:
-    """Returns the texts that several artifacts have from one source, in one piece and not at the front, largest first."""
+    """Returns texts that several artifacts have from one source, in one piece, not at the front; largest first."""
     users: dict[tuple[str, str], list[str]] = {}
     for artifact in artifacts:
         system = snapshot.maps(artifact).system

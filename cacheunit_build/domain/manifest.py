@@ -69,7 +69,7 @@ class ManifestKeys:
     """Files for the templates, by variable name: YAML, JSON or any text."""
     matrix: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values of each axis; there is one variant for each combination, and each axis is a variable."""
-    padding: PaddingOptions = PaddingOptions()
+    padding: PaddingOptions = field(default_factory=PaddingOptions)
     """Whether padding ends the prefix on a cache-unit boundary."""
     special_tokens: Literal["refuse", "allow"] = "refuse"
     """Whether the text may contain control tokens of the target."""

@@ -110,9 +110,9 @@ class TargetKeys:
     """The format of requests."""
     tokenizer: TokenizerSpec | None = None
     """The vocabulary; without one, the target is only for projects to extend."""
-    frame: Frame = Frame()
+    frame: Frame = field(default_factory=Frame)
     """What the target puts around the text."""
-    cache: CacheRule = CacheRule()
+    cache: CacheRule = field(default_factory=CacheRule)
     """How the target reuses a prefix."""
     price: Price | None = None
     """The price for the money in `diff`; it decides no byte."""

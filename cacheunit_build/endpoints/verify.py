@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.compiler.project import compile_or_fail
-from cacheunit_build.domain.artifact import Artifact
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.lock import Lock
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.protocols import Adapters, Endpoint, ProjectFiles, Selection
     from cacheunit_build.domain.usage import Usage
 

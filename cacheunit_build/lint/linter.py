@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, manifest_names
-from cacheunit_build.domain.artifact import Artifact
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lint.context import LintContext
 from cacheunit_build.lint.divergence import similar_pairs
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, SecretScanner
     from cacheunit_build.lint.inputs import PrefixInputs
 

@@ -124,7 +124,7 @@ def _path_faults(manifest: Manifest) -> Iterator[Fault]:
 
 
 def _matrix_faults(manifest: Manifest) -> Iterator[Fault]:
-    """Yields a fault for each axis without a value, each value that is not plain or not unique, and too many variants."""
+    """Yields a fault for each axis without values, each value that is not plain or unique, and too many variants."""
     for axis, values in manifest.matrix.items():
         if not values:
             yield manifest.fault(f'axis "{axis}" has no value', "matrix", axis)

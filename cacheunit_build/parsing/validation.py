@@ -1,4 +1,4 @@
-"""Validates parsed files: pydantic reads them into the frozen dataclasses of the domain, and its errors become faults."""
+"""Validates parsed files: pydantic reads them into the frozen dataclasses of the domain; its errors become faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The known targets and those of a project: reads their TOML tables, lays extensions over their bases, finds by name."""
+"""Loads the known targets and those of a project: reads TOML, applies extensions to their bases, finds by name."""
 
 from __future__ import annotations
 
@@ -122,10 +122,9 @@ def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
     """
     merged = dict(base)
     for key, value in over.items():
-        old = merged.get(key)
-        if isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value):
-            value = _overlaid(old, value)
-        merged[key] = value
+        old: Any = merged.get(key)
+        merges = isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value)
+        merged[key] = _overlaid(old, value) if merges else value
     return merged
 
 

@@ -1,1 +1,1 @@
-"""The project's files on disk, and the local cache: discovery, reading, atomic writing, locking, what a build records."""
+"""Files on disk and the local cache: discovery, reading, atomic writing, locking, and what a build records."""

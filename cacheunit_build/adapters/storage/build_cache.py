@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.adapters.storage.build_stamp import read_stamp, write_stamp
 from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
 from cacheunit_build.adapters.storage.file_stat import Stat, stat_of, surely_before
-from cacheunit_build.adapters.system.toolchain import software
+from cacheunit_build.adapters.storage.toolchain import software
 from cacheunit_build.domain.build_record import parse_record, record_data
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from stat import S_ISDIR
 from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
 from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below, parent_folders
 from cacheunit_build.adapters.storage.file_stat import stat_of, surely_before
-from cacheunit_build.adapters.system.toolchain import software
+from cacheunit_build.adapters.storage.toolchain import software
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ def find_root(start: Path) -> Path:
 
 
 class DiskFiles:
-    """The files below the root of a project. A file keeps, for this object, the bytes that it had when it was first read.
+    """The files below the root of a project. For this object, a file keeps the bytes of its first reading.
 
     Paths are relative to the root, with forward slashes.
 

@@ -1,1 +1,1 @@
-"""The rest of the system: file events, HTTP endpoints, Python encoders, secret scanners, the installed software."""
+"""The rest of the system: file events, HTTP endpoints, Python encoders and secret scanners."""
