@@ -470,7 +470,7 @@ def test_numbers_older_than_180_days_are_warned_of_on_standard_error(
     monkeypatch.setattr(targets_command, "dt", Calendar(oldest(KNOWN["kimi"]), days))
     ran = project.run("targets", "kimi")
     assert (ran.code, "warning" in ran.out) == (0, False)
-    expected = f"warning: kimi: numbers were checked {days} days ago; look them up again\n"
+    expected = f"warning: kimi: its numbers were checked {days} days ago; check them again\n"
     assert ran.err == (expected if warned else "")
     reported = project.run("targets", "kimi", "--format", "json")
     assert (reported.json["targets"][0]["name"], reported.err) == ("kimi", ran.err)
@@ -483,7 +483,7 @@ def test_the_oldest_number_of_a_target_decides(project: Project, monkeypatch: py
     toml = '[target.mine]\nextends = "vllm"\n' + "".join(item.format(day=day) for day in days)
     project.write({"cacheunit.toml": toml})
     monkeypatch.setattr(targets_command, "dt", Calendar(dt.date(2026, 11, 29), 0))
-    assert "warning: mine: numbers were checked 332 days ago" in project.run("targets", "mine").err
+    assert "warning: mine: its numbers were checked 332 days ago" in project.run("targets", "mine").err
 
 
 def test_every_old_target_is_warned_of(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -505,13 +505,13 @@ def test_a_name_that_is_there_twice_is_refused_with_both_places(
     project.write({"prefixes/a.yaml": "tools: [t.json, u.json]\n", **files})
     ran = project.run("-q", "build")
     assert ran.code == 2
-    assert f'error: {second}: tool "x" is there already, from {first}' in ran.err
+    assert f'error: {second}: tool "x" already exists, in {first}' in ran.err
 
 
 def test_the_same_file_named_twice_is_a_name_twice(project: Project) -> None:
     project.write({"prefixes/a.yaml": "tools: [t.json, t.json]\n", "t.json": '{"name": "x"}'})
     ran = project.run("-q", "build")
-    assert (ran.code, 'tool "x" is there already, from t.json' in ran.err) == (2, True)
+    assert (ran.code, 'tool "x" already exists, in t.json' in ran.err) == (2, True)
 
 
 def test_one_tool_in_two_prefixes_is_none_too_many(project: Project) -> None:

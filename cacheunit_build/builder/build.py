@@ -116,9 +116,9 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock, selection: 
         records=compiled.records,
         compiled=compiled.artifacts,
         written=frozenset(
-            artifact.key
-            for artifact in compiled.artifacts
-            if old.entries.get(artifact.key) != artifact.entry or _has_file(artifact.key, folder, changed)
+            record.key
+            for record in compiled.records
+            if old.entries.get(record.key) != record.entry or _has_file(record.key, folder, changed)
         ),
         removed=removed,
         orphans=tuple(_orphans(files, new, folder)),

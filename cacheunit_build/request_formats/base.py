@@ -81,7 +81,7 @@ def plain_messages(turns: Sequence[Turn]) -> list[Json]:
 
 def marked(block: Json, marker: MarkerName) -> Json:
     """Returns a content block, or a tool, with a cache marker."""
-    return {**block, marker: _MARKERS[marker]}
+    return {**block, marker: dict(_MARKERS[marker])}
 
 
 def without_empty(**parts: list[Json]) -> Json:
