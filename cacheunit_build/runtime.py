@@ -1,9 +1,8 @@
-"""`load`: the frozen bytes, verified against the lock, ready to be sent. Standard library only."""
+"""`load`: returns a frozen prefix, verified against the lock of its project, ready to send. Standard library only."""
 
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,14 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.settings import find_settings
+from cacheunit_build.domain.target_table import extended_table
+from cacheunit_build.domain.toml import read_toml
 from cacheunit_build.domain.usage import read_usage
+from cacheunit_build.request_formats.formats import format_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
-LOCK_FILE = "cacheunit.lock"
-VERSION = 1
+LOCK_VERSION = 1
+"""The version of the lock's format that this code reads."""
+
+_TARGETS = Path(__file__).parent / "targets"
 
 _loaded: dict[tuple[str, str], Prefix] = {}
 
@@ -32,9 +39,13 @@ Verdict = Literal["warm", "partial", "cold", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a response said of the prefix: tokens read from the cache, and how many were to be expected of a warm one.
+    """What a response reports of the prefix.
 
-    `warm`: all that was predicted; `partial`: less; `cold`: none; `unknown`: the server did not report.
+    Attributes:
+        hit: tokens that were read from the cache; None where the server does not report them.
+        predicted: tokens that a warm cache serves.
+        verdict: `warm` where all that was predicted was served, `partial` where less was, `cold` where nothing was,
+            `unknown` where the server does not report.
     """
 
     hit: int | None
@@ -62,9 +73,12 @@ class Prefix:
     tokens: int
     counted: str
     fingerprint: str
+    _fragment: bytes
+    _root: Any  # a Traversable, which does not promise to be hashable
+    _unit: int
 
     def __init__(
-        self, name: str, target: str, entry: dict[str, Any], files: tuple[bytes, bytes], root: Traversable
+        self, name: str, target: str, entry: Mapping[str, Any], files: tuple[bytes, bytes], root: Traversable
     ) -> None:
         text, fragment = files
         values = {"name": name, "target": target, "text": text.decode(), "_fragment": fragment, "_root": root}
@@ -82,10 +96,10 @@ class Prefix:
     def __repr__(self) -> str:
         return f"<Prefix {self.name} for {self.target}: {self.tokens} tokens, {self.fingerprint}>"
 
-    def request(self, messages: list[Any] | None = None, *, continuation: str = "", **others: Any) -> dict[str, Any]:  # noqa: ANN401
-        """The arguments of a client's call: the frozen fragment, then `messages`, then any `others`.
+    def request(self, messages: list[Any] | None = None, *, continuation: str = "", **others: Any) -> dict[str, Any]:  # noqa: ANN401 - arguments of any client
+        """Returns the arguments of a client's call: the frozen fragment, then `messages`, then any `others`.
 
-        Each call gives new values, which may be changed without touching the prefix.
+        Each call returns new values, which may be changed without touching the prefix.
 
         Args:
             messages: what follows the prefix, in the form of the target's request.
@@ -95,27 +109,25 @@ class Prefix:
         Raises:
             CacheunitError: `others` would replace a frozen part, or what follows is in the wrong form.
         """
-        fragment: dict[str, Any] = json.loads(self._fragment)  # type: ignore[attr-defined]
+        fragment: dict[str, Any] = json.loads(self._fragment)
         replaced = sorted(fragment.keys() & others.keys())
         if replaced:
-            raise fail(f'"{replaced[0]}" is frozen in prefix "{self.name}"', hint="what follows it goes into messages")
-        place = _place(fragment)
-        if (place == "prompt") != (messages is None):
-            wanted = "continuation" if place == "prompt" else "messages"
-            raise fail(f'prefix "{self.name}" for {self.target} is followed by {wanted}')
-        if place == "prompt":
-            return {**fragment, "prompt": fragment["prompt"] + continuation, **others}
-        return {**fragment, place: [*fragment.get(place, []), *(messages or [])], **others}
+            raise fail(f'"{replaced[0]}" is frozen in prefix "{self.name}"', hint="put what follows it into messages")
+        request_format = format_of(fragment)
+        if request_format.has_messages != (messages is not None):
+            wanted = "messages" if request_format.has_messages else "continuation"
+            raise fail(f'prefix "{self.name}" for {self.target} takes {wanted}')
+        return {**request_format.append(fragment, [continuation] if messages is None else messages), **others}
 
     def observe(self, usage: object) -> Observation:
-        """What a response says of this prefix.
+        """Returns what a response reports of this prefix, compared with the prediction.
 
         Args:
-            usage: the response, or its part that tells of usage, as a mapping or an object: of OpenAI (chat and
-                responses), Anthropic, DeepSeek, Gemini, Bedrock, vLLM or llama.cpp.
+            usage: the response, or its usage part, as a mapping or an object: of OpenAI (chat and responses),
+                Anthropic, DeepSeek, Gemini, Bedrock, vLLM or llama.cpp.
         """
         hit = read_usage(usage).hit
-        _, margin = _rule(self._root, self.target)  # type: ignore[attr-defined]
+        _, margin = _minimum_and_margin(self._root, self.target)
         verdict: Verdict = "partial"
         if hit is None:
             verdict = "unknown"
@@ -127,141 +139,130 @@ class Prefix:
 
     @property
     def predicted(self) -> int:
-        """Tokens that a warm cache serves of it: whole units, and none below the target's minimum."""
-        minimum, _ = _rule(self._root, self.target)  # type: ignore[attr-defined]
-        unit: int = self._unit  # type: ignore[attr-defined]
-        whole = self.tokens - self.tokens % unit if unit else self.tokens
-        return 0 if self.tokens < minimum else whole
+        """Tokens that a warm cache serves of it: full units, and none below the target's minimum."""
+        minimum, _ = _minimum_and_margin(self._root, self.target)
+        full_units = self.tokens - self.tokens % self._unit if self._unit else self.tokens
+        return 0 if self.tokens < minimum else full_units
 
 
 def load(name: str, *, target: str | None = None, root: str | Traversable | None = None, **axes: str | int) -> Prefix:
-    """The prefix of that name, as it was locked.
+    """Returns the prefix of that name, as it was locked.
 
     Args:
         name: a prefix, or a variant such as `support/agent@locale=de,plan=pro`.
         target: its target; may be left out where it has one.
-        root: the folder of `cacheunit.lock`, as a path or as `importlib.resources.files` gives it for the data of an
+        root: the folder of `cacheunit.lock`, as a path or as `importlib.resources.files` returns it for the data of an
             installed package; default: the nearest above the working folder.
         axes: pick a variant of the prefix.
 
     Raises:
         IntegrityError: the bytes are not those that were locked.
-        CacheunitError: there is no lock, no such prefix or target, or an artifact is missing.
+        CacheunitError: there is no lock, no such prefix or target, or an artifact is missing; settings are broken.
     """
-    folder = _nearest(Path.cwd()) if root is None else _given(Path(root) if isinstance(root, str) else root)
-    prefixes = _prefixes(folder.joinpath(LOCK_FILE))
-    full = _variant(name, axes)
-    if full not in prefixes:
-        raise fail(f'no prefix "{full}" is locked', hint=did_you_mean(full, prefixes))
-    chosen = _target(full, target, prefixes[full])
-    entry = prefixes[full][chosen]
-    base = folder.joinpath(_build_folder(folder)).joinpath(full)
-    text = _verified(base.joinpath(f"{chosen}.txt"), entry["text"])
-    fragment = _verified(base.joinpath(f"{chosen}.json"), entry["request"])
-    key = (full + chosen, entry["text"] + entry["request"])
+    folder = _nearest_root(Path.cwd()) if root is None else _as_root(Path(root) if isinstance(root, str) else root)
+    prefixes = _locked_prefixes(folder.joinpath(LOCK_FILE))
+    full_name = _variant_name(name, axes)
+    if full_name not in prefixes:
+        raise fail(f'no prefix "{full_name}" is locked', hint=did_you_mean(full_name, prefixes))
+    chosen = _chosen_target(full_name, target, prefixes[full_name])
+    entry = prefixes[full_name][chosen]
+    base = folder.joinpath(str(_settings(folder).get("build", "build"))).joinpath(full_name)
+    text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
+    fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
+    key = (full_name + chosen, entry["text"] + entry["request"])
     if key not in _loaded:
-        _loaded[key] = Prefix(full, chosen, entry, (text, fragment), folder)
+        _loaded[key] = Prefix(full_name, chosen, entry, (text, fragment), folder)
     return _loaded[key]
 
 
 @cache
-def _rule(root: Traversable, target: str) -> tuple[int, float]:
-    """The minimum of a target, and the margin of its counts, from its table and those that it extends."""
-    tables: dict[str, Any] = _settings(root).get("target", {})
-    chain: list[dict[str, Any]] = []
-    name: str | None = target
-    while name is not None and len(chain) <= len(tables):
-        shipped = Path(__file__).parent / "targets" / f"{name}.toml"
-        chain.append(tables[name] if name in tables else tomllib.loads(_text(shipped)))
-        name = chain[-1].get("extends")
-    rule: dict[str, Any] = {}
-    margin = 0.0
-    for table in reversed(chain):
-        own = table.get("cache", {})
-        rule = own if own.get("kind", rule.get("kind")) != rule.get("kind") else {**rule, **own}
-        margin = table["tokenizer"].get("margin", 0.0) if "tokenizer" in table else margin
-    return rule.get("minimum", 0), margin
+def _minimum_and_margin(root: Traversable, target: str) -> tuple[int, float]:
+    """Returns the minimum of a target's cache rule, and the margin of its counts."""
+    tables: Mapping[str, Any] = _settings(root).get("target", {})
+
+    def table_of(name: str) -> Mapping[str, Any] | None:
+        if name in tables:
+            table: Mapping[str, Any] = tables[name]
+            return table
+        data = _read(_TARGETS / f"{name}.toml")
+        return None if data is None else read_toml(data, f"{name}.toml").value
+
+    table = extended_table(target, table_of)
+    return table.get("cache", {}).get("minimum", 0), table.get("tokenizer", {}).get("margin", 0.0)
 
 
-def _text(file: Traversable) -> str:
-    return file.read_text("utf-8") if file.is_file() else ""
+def _settings(root: Traversable) -> Mapping[str, Any]:
+    """Returns the settings of the project, not validated, since only a build changes what they decide.
+
+    Raises:
+        CacheunitError: a file of settings is not TOML, or two files have settings.
+    """
+    pyproject, own = (_read(root.joinpath(name)) for name in ("pyproject.toml", "cacheunit.toml"))
+    table: Mapping[str, Any] = find_settings(pyproject, own)[0].value
+    return table
 
 
-def _nearest(start: Path) -> Traversable:
+def _read(file: Traversable) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def _nearest_root(start: Path) -> Traversable:
     for folder in (start, *start.resolve().parents):
         if (folder / LOCK_FILE).is_file():
             return folder
     raise fail(f"there is no {LOCK_FILE} in {start} or above", hint='run "cacheunit build"')
 
 
-def _given(folder: Traversable) -> Traversable:
+def _as_root(folder: Traversable) -> Traversable:
     if not folder.joinpath(LOCK_FILE).is_file():
         raise fail(f"there is no {LOCK_FILE} in {folder}", hint='run "cacheunit build"')
     return folder
 
 
-def _prefixes(path: Traversable) -> dict[str, dict[str, Any]]:
+def _locked_prefixes(path: Traversable) -> dict[str, dict[str, dict[str, Any]]]:
+    """Returns the entries of a lock, by prefix and target."""
     try:
         lock = json.loads(path.read_bytes())
         version, prefixes = lock["version"], lock["prefixes"]
     except (ValueError, KeyError, TypeError):
         raise fail("the lock is broken", path=str(path), hint='run "cacheunit build"') from None
-    if version != VERSION:
-        raise fail(f"the lock has version {version}; this cacheunit reads version {VERSION}", path=str(path))
-    found: dict[str, dict[str, Any]] = prefixes
-    return found
+    if version != LOCK_VERSION:
+        raise fail(f"the lock has version {version}; this cacheunit reads version {LOCK_VERSION}", path=str(path))
+    entries: dict[str, dict[str, dict[str, Any]]] = prefixes
+    return entries
 
 
-def _variant(name: str, axes: dict[str, str | int]) -> str:
+def _variant_name(name: str, axes: Mapping[str, str | int]) -> str:
     if not axes:
         return name
-    spelt = {axis: str(value).lower() if isinstance(value, bool) else str(value) for axis, value in axes.items()}
-    return f"{name}@" + ",".join(f"{axis}={quote(spelt[axis], safe='')}" for axis in sorted(spelt))
+    values = {axis: str(value).lower() if isinstance(value, bool) else str(value) for axis, value in axes.items()}
+    return f"{name}@" + ",".join(f"{axis}={quote(values[axis], safe='')}" for axis in sorted(values))
 
 
-def _target(name: str, target: str | None, entries: dict[str, Any]) -> str:
+def _chosen_target(name: str, target: str | None, entries: Mapping[str, Any]) -> str:
     if target is None and len(entries) == 1:
         return next(iter(entries))
     if target is None:
-        raise fail(f'prefix "{name}" has several targets', hint=f"say target=, one of {', '.join(entries)}")
+        raise fail(f'prefix "{name}" has several targets', hint=f"set target= to one of {', '.join(entries)}")
     if target not in entries:
         raise fail(f'prefix "{name}" is not locked for target "{target}"', hint=did_you_mean(target, entries))
     return target
 
 
-def _build_folder(root: Traversable) -> str:
-    """The folder of artifacts, as the project's settings name it."""
-    return str(_settings(root).get("build", "build"))
+def _verified_bytes(path: Traversable, expected: str) -> bytes:
+    """Returns the bytes of an artifact's file.
 
-
-def _settings(root: Traversable) -> dict[str, Any]:
-    """The project's settings, in whichever file they stand."""
-    for name, keys in (("cacheunit.toml", ()), ("pyproject.toml", ("tool", "cacheunit"))):
-        table: dict[str, Any] = tomllib.loads(_text(root.joinpath(name)))
-        for key in keys:
-            table = table.get(key, {})
-        if table:
-            return table
-    return {}
-
-
-def _verified(path: Traversable, expected: str) -> bytes:
+    Raises:
+        IntegrityError: they do not have the expected fingerprint.
+        CacheunitError: the file cannot be read.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise fail(
-            f"the artifact cannot be read: {error.strerror}", path=str(path), hint='run "cacheunit build"'
-        ) from None
+        message = f"the artifact cannot be read: {error.strerror}"
+        raise fail(message, path=str(path), hint='run "cacheunit build"') from None
     found = fingerprint(data)
     if found != expected:
-        message = f"the artifact is not what was locked: expected {expected}, found {found}"
-        raise IntegrityError(Fault(message=message, path=str(path), hint='"cacheunit check" says what differs'))
+        message = f"the artifact does not match the lock: expected {expected}, found {found}"
+        raise IntegrityError(Fault(message=message, path=str(path), hint='"cacheunit check" shows what differs'))
     return data
-
-
-def _place(fragment: dict[str, Any]) -> str:
-    """The key under which what follows a fragment stands."""
-    if "prompt" in fragment:
-        return "prompt"
-    flat = any("parameters" in tool for tool in fragment.get("tools", ()))
-    return "input" if "input" in fragment or flat else "messages"

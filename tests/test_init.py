@@ -27,5 +27,5 @@ def test_any_file_name_becomes_a_manifest_that_reads(stem: str) -> None:
 
 
 def test_a_name_without_letters_is_refused() -> None:
-    with pytest.raises(CacheunitError, match='no prefix can be named after "!!!"'):
+    with pytest.raises(CacheunitError, match='"!!!" is not usable as the name of a prefix'):
         prefix_name("!!!")

@@ -88,9 +88,9 @@ def test_what_a_caller_does_to_a_request_does_not_reach_the_next(locked: Project
 def test_a_frozen_part_cannot_be_replaced_and_what_follows_has_one_form(locked: Project) -> None:
     with pytest.raises(CacheunitError, match='"tools" is frozen'):
         load("tools", root=locked.root).request(messages=[], tools=[])
-    with pytest.raises(CacheunitError, match="is followed by messages"):
+    with pytest.raises(CacheunitError, match="takes messages"):
         load("one", root=locked.root).request(continuation="x")
-    with pytest.raises(CacheunitError, match="is followed by continuation"):
+    with pytest.raises(CacheunitError, match="takes continuation"):
         load("many", target="plain", root=locked.root).request(messages=[])
 
 
@@ -183,3 +183,10 @@ def test_loading_needs_the_standard_library_only(locked: Project) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert loaded & {"click", "jinja2", "yaml", "pydantic", "tiktoken", "tokenizers", "watchdog"} == set()
+
+
+@pytest.mark.parametrize("name", ["cacheunit.toml", "pyproject.toml"])
+def test_settings_that_are_not_toml_are_an_error_of_the_input(locked: Project, name: str) -> None:
+    locked.write({name: "build = [\n"})
+    with pytest.raises(CacheunitError, match=f"{name}:.*not valid TOML"):
+        load("one", root=str(locked.root))

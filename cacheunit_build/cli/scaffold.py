@@ -1,4 +1,4 @@
-"""The files of a new project: its settings, and a prefix for each prompt it starts from."""
+"""The files of a new project: its settings, and a prefix for each existing prompt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 from cacheunit_build.domain.errors import fail
 
 SETTINGS = """\
-# Settings of cacheunit; every key may be left out.
+# Settings of cacheunit. Every key is optional.
 targets = ["deepseek-v4"]
 """
 
@@ -32,9 +32,9 @@ variables:
 """
 
 ATTRIBUTES = """\
-# What is fingerprinted must not be touched: no line-end conversion, no merge of artifacts.
-build/** -text -merge
-cacheunit.lock -text
+# The bytes of artifacts are fingerprinted: no conversion of line ends, and no merge by line.
+build/** -text -merge linguist-generated
+cacheunit.lock -text linguist-generated
 """
 
 IGNORED = ".cacheunit/\n"
@@ -44,24 +44,24 @@ _NAME = re.compile(r"[\W_]+")
 
 
 def literal_template(text: str) -> str:
-    """A Jinja source that renders to exactly `text`, however many braces it has."""
+    """Returns a Jinja template that renders to exactly `text`, whatever braces it has."""
     return _DELIMITER.sub(lambda match: "{{ '" + match[0] + "' }}", text)
 
 
 def prefix_name(stem: str) -> str:
-    """A file's name without its extensions as the name of a prefix: lower case, words joined by hyphens.
+    """Returns the name of a prefix for a file: its name without extensions, in lower case, words joined by hyphens.
 
     Raises:
-        CacheunitError: nothing is left of it.
+        CacheunitError: the name has no letter or digit.
     """
     name = _NAME.sub("-", unicodedata.normalize("NFC", stem).lower()).strip("-")
     if not name:
-        raise fail(f'no prefix can be named after "{stem}"', hint="give the file a name with letters")
+        raise fail(f'"{stem}" is not usable as the name of a prefix', hint="rename the file")
     return name
 
 
 def new_project(prompts: dict[str, str]) -> dict[str, str]:
-    """The new files, path -> text, for prompts by the name of their prefix; an example where there is none."""
+    """Returns path -> text of the new files, for prompts by the name of their prefix; without any, for an example."""
     files = {"cacheunit.toml": SETTINGS, ".gitattributes": ATTRIBUTES, ".gitignore": IGNORED}
     if not prompts:
         return {**files, "prefixes/support.yaml": EXAMPLE_MANIFEST, "templates/support.md.j2": EXAMPLE}

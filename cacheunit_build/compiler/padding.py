@@ -1,9 +1,14 @@
-"""Alignment: how many tokens are missing to the next unit, and the text that adds exactly that many.
+r"""The alignment library: how many tokens are missing to the next unit, and the text that adds exactly that many.
 
 Padding is not arithmetic on text: one more filler can add no token, one or two, and the first may merge with the end
-of the prefix. So every answer here is measured on the joined text by the very `count` that the caller relies on, and
-is either exact or an `AlignmentError`. The same input gives the same padding for ever: a change to the filler set below
-changes every artifact, and is a breaking change.
+of the prefix. So each padding is counted on the joined text, by the very `count` that the caller relies on, and the
+result is exact or an `AlignmentError`. "Be kind" has 2 tokens for DeepSeek; to add 20:
+
+    padding                       tokens added   next
+    "\n\n[padding]" + 17 * " ."   21             one too many: one filler less
+    "\n\n[padding]" + 16 * " ."   20             done
+
+The same input gives the same padding for ever: a change of the fillers below changes every artifact, and is breaking.
 """
 
 from __future__ import annotations
@@ -21,21 +26,21 @@ MOST_CALLS = 16
 """The most calls of `count` that one alignment makes."""
 
 _LABEL = "[padding]"
-_LABEL_TOKENS = 3  # a first guess only: what a label costs is measured
-_LABEL_FROM = 12  # fewer missing tokens than this leave no room for a label
+_LABEL_TOKENS = 3  # a first guess only: the tokens of the label are counted with the rest
+_LABEL_FROM = 12  # with fewer missing tokens there is no room for a label
 _FILLERS = (" .", " -", "\n.", ".")
 _ENDS = ("", ".", "-", "\n")
-_TRIES_A_STYLE = 6
+_TRIES_PER_STYLE = 6
 _MOST_REPEATS = 1 << 20
-_GROWTH = 8  # how much more filler is tried where the count did not move
+_GROWTH = 8  # the factor by which repeats grow where more of them did not change the count
 
 
 class AlignmentError(CacheunitError):
-    """No filler of the stated set reaches the multiple; the message says what was tried."""
+    """No filler reaches the multiple; the message names what was tried."""
 
 
 def align_padding(prefix_tokens: int, unit: int) -> int:
-    """How many tokens a prefix lacks to end on a multiple of `unit`.
+    """Returns how many tokens a prefix is short of a multiple of `unit`.
 
     Args:
         prefix_tokens: tokens of the prefix.
@@ -50,83 +55,103 @@ def align_padding(prefix_tokens: int, unit: int) -> int:
 
 
 def pad_text_concat(prefix: str, unit: int, count: Callable[[str], int]) -> str:
-    """The padding that makes `count(prefix + padding)` the next multiple of `unit`.
+    """Returns the padding that makes `count(prefix + padding)` the next multiple of `unit`.
 
     Args:
         prefix: the text to be aligned.
         unit: tokens in one cache unit.
-        count: tokens of a text; called with the joined text, at most `MOST_CALLS` times.
+        count: returns the tokens of a text; called with the joined text, at most `MOST_CALLS` times.
 
     Returns:
-        Content-free text, the same for the same input for ever. "" where the unit is unknown (`unit <= 0`), and where
-        the prefix is empty or aligned already.
+        Text without content, the same for the same input for ever. "" where the unit is unknown (`unit <= 0`), and
+        where the prefix is empty or aligned already.
 
     Raises:
         AlignmentError: no filler reaches the multiple.
     """
     if unit <= 0 or not prefix:
         return ""
-    meter = _Meter(count, prefix)
-    tokens = meter("")
-    return _reach(meter, tokens + align_padding(tokens, unit))
+    joined = _JoinedCount(count, prefix)
+    tokens = joined("")
+    return _reach(joined, tokens + align_padding(tokens, unit))
 
 
 def pad_text_to(prefix: str, goal: int, count: Callable[[str], int]) -> str:
-    """The padding that makes `count(prefix + padding)` exactly `goal` tokens; otherwise as `pad_text_concat`.
+    """Returns the padding that makes `count(prefix + padding)` exactly `goal`.
+
+    Args:
+        prefix: the text to be padded.
+        goal: tokens of the joined text.
+        count: returns the tokens of a text; called with the joined text, at most `MOST_CALLS` times.
 
     Raises:
         AlignmentError: the prefix has more than `goal` tokens, or no filler reaches it.
     """
-    return _reach(_Meter(count, prefix), goal)
+    return _reach(_JoinedCount(count, prefix), goal)
 
 
 def pad_text(prefix_tokens: int, unit: int, count: Callable[[str], int]) -> str:
-    """Filler whose own count is `align_padding(prefix_tokens, unit)`. Deprecated: use `pad_text_concat`.
+    """Returns filler whose own count is `align_padding(prefix_tokens, unit)`. Deprecated: use `pad_text_concat`.
 
-    The filler is measured alone. Joined to a text, its first token may merge with the last one of the text, and the
+    The filler is counted alone. Joined to a text, its first token may merge with the last one of the text, and the
     sum is then not a multiple of the unit.
+
+    Args:
+        prefix_tokens: tokens of the prefix.
+        unit: tokens in one cache unit.
+        count: returns the tokens of a text.
 
     Raises:
         AlignmentError: no filler has exactly that many tokens.
     """
     warnings.warn(
-        "pad_text measures the filler alone, but tokens merge where it is joined to the prefix; use pad_text_concat",
+        "pad_text counts the filler alone, but tokens merge where it is joined to the prefix; use pad_text_concat",
         DeprecationWarning,
         stacklevel=2,
     )
     missing = align_padding(prefix_tokens, unit)
-    return _reach(_Meter(count, ""), missing) if missing else ""
+    return _reach(_JoinedCount(count, ""), missing) if missing else ""
 
 
-class _Meter:
-    """Counts prefix + padding, each padding once, at most `MOST_CALLS` times, and keeps what it saw."""
+class _JoinedCount:
+    """Counts prefix + padding, each padding once, at most `MOST_CALLS` times.
+
+    Attributes:
+        counts: the tokens of the joined text, by padding.
+    """
 
     def __init__(self, count: Callable[[str], int], prefix: str) -> None:
         self._count = count
         self._prefix = prefix
-        self.seen: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
 
     @property
-    def spent(self) -> bool:
-        return len(self.seen) >= MOST_CALLS
+    def exhausted(self) -> bool:
+        """Whether no further padding may be counted."""
+        return len(self.counts) >= MOST_CALLS
 
     @property
     def blank_line(self) -> str:
-        """What sets a label apart from the prefix by one blank line."""
+        """The line ends that are missing for one blank line between the prefix and a label."""
         return "\n\n"[min(2, len(self._prefix) - len(self._prefix.rstrip("\n"))) :]
 
     def __call__(self, padding: str) -> int:
-        if padding not in self.seen:
+        """Returns the tokens of prefix + padding.
+
+        Raises:
+            AlignmentError: `count` returned something else than a number of tokens.
+        """
+        if padding not in self.counts:
             tokens = self._count(self._prefix + padding)
             if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
                 raise AlignmentError(Fault(message=f"count returned {tokens!r}, which is not a number of tokens"))
-            self.seen[padding] = tokens
-        return self.seen[padding]
+            self.counts[padding] = tokens
+        return self.counts[padding]
 
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """One family of paddings: a head, a filler repeated, an end."""
+    """A style of padding: a head, a filler that is repeated, an end."""
 
     head: str
     filler: str
@@ -134,15 +159,16 @@ class _Style:
 
     @property
     def fixed(self) -> int:
-        """A first guess at the tokens of head and end."""
+        """A first guess of the tokens of head and end."""
         return (_LABEL_TOKENS if self.head else 0) + (1 if self.end else 0)
 
     def text(self, repeats: int) -> str:
+        """Returns the padding with that many fillers."""
         return self.head + self.filler * repeats + self.end
 
 
 def _styles(missing: int, blank_line: str) -> Iterator[_Style]:
-    """The stated filler set, in the order in which it is tried."""
+    """Yields the styles that are tried, in order, to add `missing` tokens."""
     if missing >= _LABEL_FROM:
         yield _Style(f"{blank_line}{_LABEL}", _FILLERS[0], "")
     for end in _ENDS:
@@ -151,33 +177,42 @@ def _styles(missing: int, blank_line: str) -> Iterator[_Style]:
         yield _Style("", filler, "")
 
 
-def _reach(meter: _Meter, goal: int) -> str:
-    tokens = meter("")
+def _reach(joined: _JoinedCount, goal: int) -> str:
+    """Returns the first padding that reaches exactly `goal` tokens.
+
+    Raises:
+        AlignmentError: the prefix has more tokens, or no style reaches it.
+    """
+    tokens = joined("")
     if tokens == goal:
         return ""
     if tokens > goal:
         raise AlignmentError(Fault(message=f"the text has {tokens} tokens, more than the {goal} it is to be padded to"))
-    for style in _styles(goal - tokens, meter.blank_line):
-        padding = _reach_with(style, meter, tokens, goal)
+    for style in _styles(goal - tokens, joined.blank_line):
+        padding = _reach_with(style, joined, tokens, goal)
         if padding is not None:
             return padding
     tried = ", ".join(f"{gained - tokens:+} for {len(padding)} characters ending {padding[-2:]!r}"
-                      for padding, gained in meter.seen.items() if padding)  # fmt: skip
+                      for padding, gained in joined.counts.items() if padding)  # fmt: skip
     raise AlignmentError(
         Fault(message=f"no padding adds exactly {goal - tokens} tokens to the text's {tokens}; tried: {tried}")
     )
 
 
-def _reach_with(style: _Style, meter: _Meter, tokens: int, goal: int) -> str | None:
-    """Jump by what is missing, count, correct by what was measured; None where this style steps over the goal."""
+def _reach_with(style: _Style, joined: _JoinedCount, tokens: int, goal: int) -> str | None:
+    """Returns the padding of one style that reaches the goal; None where the style steps over it.
+
+    The number of repeats starts at the missing tokens, and is corrected by what was counted, within the bounds of
+    those that are known to be too few and too many.
+    """
     low, high = -1 if style.end else 0, _MOST_REPEATS  # repeats known to give too few and too many
     last = (0, tokens + style.fixed)
     repeats = max(goal - tokens - style.fixed, low + 1)
-    for _ in range(_TRIES_A_STYLE):
-        if meter.spent:
+    for _ in range(_TRIES_PER_STYLE):
+        if joined.exhausted:
             return None
         padding = style.text(repeats)
-        reached = meter(padding)
+        reached = joined(padding)
         if reached == goal:
             return padding
         if reached < goal:
@@ -195,7 +230,7 @@ def _reach_with(style: _Style, meter: _Meter, tokens: int, goal: int) -> str | N
 
 
 def _next_repeats(last: tuple[int, int], here: tuple[int, int], goal: int) -> int:
-    """Where the line through two measurements (repeats, tokens) meets the goal."""
+    """Returns the repeats at which the line through two measurements (repeats, tokens) meets the goal."""
     (last_repeats, last_tokens), (repeats, tokens) = last, here
     rate = (tokens - last_tokens) / (repeats - last_repeats) if repeats != last_repeats else 1.0
     if rate <= 0:

@@ -1,4 +1,4 @@
-"""The only hashing: a fingerprint is `sha256:` and 64 hex digits over exact bytes."""
+"""Fingerprints: `sha256:` and 64 hex digits over exact bytes. All hashes of contents are made here."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ PREFIX = "sha256:"
 
 
 def fingerprint(data: bytes) -> str:
-    """The fingerprint of exactly these bytes."""
+    """Returns the fingerprint of exactly these bytes."""
     return PREFIX + hashlib.sha256(data).hexdigest()
 
 
 def fingerprint_ids(ids: Sequence[int]) -> str:
-    """The fingerprint of token ids, each written as four bytes, least significant first."""
+    """Returns the fingerprint of token ids, each as four bytes, least significant first."""
     return fingerprint(struct.pack(f"<{len(ids)}I", *ids))
 
 
 def fingerprint_json(value: object) -> str:
-    """The fingerprint of a plain value, whatever the order of its keys."""
+    """Returns the fingerprint of a JSON value, whatever the order of its keys."""
     return fingerprint(json.dumps(value, sort_keys=True, allow_nan=False).encode())
 
 
 def compact_json(value: object) -> bytes:
-    """`value` as JSON without spaces: keys in their given order, UTF-8 unescaped, one final newline."""
+    """Returns a value as JSON without spaces: keys in their order, UTF-8 without escapes, one final newline."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Root-relative paths in their one written form: forward slashes, no `.` or `..`, composed characters."""
+"""Paths relative to the project root, in one normal form: forward slashes, no `.` or `..`, composed characters."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def normal_path(text: str) -> str:
-    """`text` as a path below the project root, `./a//b` written `a/b`.
+    """Returns a path below the project root in normal form: `./a//b` as `a/b`.
 
     Raises:
-        CacheunitError: it is empty, absolute, has a backslash or a control character, or leaves the root by `..`.
+        CacheunitError: it is empty or absolute, has a backslash or a control character, or leaves the root by `..`.
     """
     if text.startswith("/") or _DRIVE.match(text):
         raise fail(f'path "{text}" is absolute', hint="write it relative to the project root")
@@ -25,7 +25,7 @@ def normal_path(text: str) -> str:
         raise fail(f"path {text!r} has a control character")
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise fail(f'path "{text}" leaves its folder by ".."', hint="every source lies below the project root")
+        raise fail(f'path "{text}" leaves its folder by ".."', hint="every source must be below the project root")
     if not parts:
         raise fail(f'path "{text}" names no file')
     return unicodedata.normalize("NFC", "/".join(parts))

@@ -1,4 +1,4 @@
-"""How much two sequences begin with alike."""
+"""Compares the beginnings and the ends of two sequences."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ if TYPE_CHECKING:
 
 
 def common_ends(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
-    """How many items both start with, and how many of what is left both end with."""
+    """Returns how many items both sequences start with, and how many of the remaining ones both end with.
+
+    For "abXcd" and "abYYcd" that is 2 and 2.
+    """
     head = common_prefix(left, right)
     return head, common_prefix(left[head:][::-1], right[head:][::-1])
 
 
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many items both start with; found by halving, since whole slices compare fast."""
+    """Returns how many items both sequences start with.
+
+    The length is found by bisection, since comparing slices is much faster than comparing items.
+    """
     if type(left) is not type(right):
         left, right = list(left), list(right)
     low, high = 0, min(len(left), len(right))

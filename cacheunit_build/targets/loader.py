@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.target import Target, TargetKeys
+from cacheunit_build.domain.target_table import extended_table
 from cacheunit_build.domain.toml import read_toml
 from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.request_formats.formats import FORMATS
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from cacheunit_build.domain.settings import Settings
-
-_FORMER_CACHE_KEYS = {"primes": "warm_up_requests"}
-"""Former name -> present name of keys in `cache`."""
 
 
 def known_targets() -> dict[str, Target]:
@@ -88,51 +86,18 @@ def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> It
 
 
 def _extended(name: str, tables: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Returns the table of `name` laid over the table that it extends, and so on.
+    """Returns the table of one of the project's targets laid over those that it extends.
 
     Raises:
-        CacheunitError: a base is unknown, or the targets extend each other in a cycle.
+        CacheunitError: a base is unknown, or the targets extend each other in a cycle; at its key `extends`.
     """
-    chain = [name]
-    table = _with_present_keys(tables[name])
-    while (base := table.pop("extends", None)) is not None:
-        if not isinstance(base, str) or base not in tables:
-            hint = did_you_mean(str(base), tables)
-            raise CacheunitError(settings.fault(f'unknown target "{base}"', "target", name, "extends", hint=hint))
-        if base in chain:
-            message = f"targets extend each other in a cycle: {' -> '.join([*chain, base])}"
-            raise CacheunitError(settings.fault(message, "target", name, "extends"))
-        chain.append(base)
-        table = _overlaid(_with_present_keys(tables[base]), table)
-    return table
-
-
-def _with_present_keys(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a table whose keys with former names have their present names."""
-    rule = table.get("cache")
-    if not isinstance(rule, dict) or not rule.keys() & _FORMER_CACHE_KEYS:
-        return dict(table)
-    return {**table, "cache": {_FORMER_CACHE_KEYS.get(key, key): value for key, value in rule.items()}}
-
-
-def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `over` laid over `base`: tables are merged, other values replaced.
-
-    A vocabulary, a frame and a cache rule of another kind replace the whole table of the base.
-    """
-    merged = dict(base)
-    for key, value in over.items():
-        old: Any = merged.get(key)
-        merges = isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value)
-        merged[key] = _overlaid(old, value) if merges else value
-    return merged
-
-
-def _merges(key: str, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
-    """Returns whether a table is merged with that of its base, and does not replace it."""
-    if key == "cache":
-        return bool(over.get("kind", base.get("kind")) == base.get("kind"))
-    return key not in ("tokenizer", "frame")
+    try:
+        return extended_table(name, tables.get)
+    except CacheunitError as error:
+        base = str(tables[name].get("extends"))
+        place = settings.fault("", "target", name, "extends")
+        hint = None if base in tables else did_you_mean(base, tables)
+        raise CacheunitError(*(replace(place, message=fault.message, hint=hint) for fault in error.faults)) from None
 
 
 def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> Target:

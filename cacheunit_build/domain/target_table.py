@@ -1,0 +1,64 @@
+"""The table of a target in TOML: applies the tables that it extends, and the former names of keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.domain.errors import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_FORMER_CACHE_KEYS = {"primes": "warm_up_requests"}
+"""Former name -> present name of keys in `cache`."""
+
+
+def extended_table(name: str, table_of: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Any]:
+    """Returns the table of a target laid over the table that it extends, and so on, without the key `extends`.
+
+    Args:
+        name: the name of a target that has a table.
+        table_of: returns the table of a target, None where there is none of that name.
+
+    Raises:
+        CacheunitError: a base is unknown, or the targets extend each other in a cycle.
+    """
+    chain = [name]
+    table = _with_present_keys(table_of(name) or {})
+    while (base := table.pop("extends", None)) is not None:
+        if base in chain:
+            raise fail(f"targets extend each other in a cycle: {' -> '.join([*chain, base])}")
+        base_table = table_of(base) if isinstance(base, str) else None
+        if base_table is None:
+            raise fail(f'unknown target "{base}"')
+        chain.append(base)
+        table = _overlaid(_with_present_keys(base_table), table)
+    return table
+
+
+def _with_present_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a table whose keys with former names have their present names."""
+    rule = table.get("cache")
+    if not isinstance(rule, dict) or not rule.keys() & _FORMER_CACHE_KEYS:
+        return dict(table)
+    return {**table, "cache": {_FORMER_CACHE_KEYS.get(key, key): value for key, value in rule.items()}}
+
+
+def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `over` laid over `base`: tables are merged, other values replaced.
+
+    A vocabulary, a frame and a cache rule of another kind replace the whole table of the base.
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        old: Any = merged.get(key)
+        merges = isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value)
+        merged[key] = _overlaid(old, value) if merges else value
+    return merged
+
+
+def _merges(key: str, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
+    """Returns whether a table is merged with that of its base, and does not replace it."""
+    if key == "cache":
+        return bool(over.get("kind", base.get("kind")) == base.get("kind"))
+    return key not in ("tokenizer", "frame")
