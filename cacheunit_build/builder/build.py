@@ -19,7 +19,7 @@ from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lockfile.format import EMPTY, LockUnknownError, read_lock, write_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
@@ -104,13 +104,7 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock, selection: 
     replaced = _replaced(files, compiled.artifacts, old, changed, folder)
     lock = write_lock(new)
     lock_changed = files.read(LOCK_FILE) != lock
-    removed_files = [path for key in removed for path in artifact_paths(*key, folder)]
-    removed_files = [path for path in removed_files if files.fingerprint(path) is not None]
-    try:
-        if changed or removed_files or lock_changed:
-            files.commit(changed, removed_files, lock if lock_changed else None)
-    finally:  # after a failure too: files of a killed build may be what fills the disk
-        files.sweep(folder)
+    _commit(files, changed, _existing_files(files, removed, folder), lock if lock_changed else None, folder)
     _save_record(adapters, compiled, new, lock)
     return BuildResult(
         records=compiled.records,
@@ -126,6 +120,26 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock, selection: 
         replaced=replaced,
         targets=compiled.targets,
     )
+
+
+def _commit(
+    files: ProjectFiles, changed: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None, folder: str
+) -> None:
+    """Writes and removes files, then writes the lock. Temporary files of a killed build are removed in any case.
+
+    After a failure too, since they may be what fills the disk.
+    """
+    try:
+        if changed or removed or lock is not None:
+            files.commit(changed, removed, lock)
+    finally:
+        files.sweep(folder)
+
+
+def _existing_files(files: ProjectFiles, keys: Iterable[ArtifactKey], folder: str) -> list[str]:
+    """Returns the files of artifacts that exist."""
+    paths = [path for key in keys for path in artifact_paths(*key, folder)]
+    return [path for path in paths if files.fingerprint(path) is not None]
 
 
 def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock, selection: Selection) -> BuildResult:

@@ -83,18 +83,28 @@ class PrefixCompiler:
         if inputs.faults or target_faults:
             return CompiledPrefix(path=path, names=names, faults=(*inputs.faults, *target_faults))
         selected = [variant for variant in variants if targets and self._selection.includes(variant.name)]
+        artifacts, faults = self._compile_variants(selected, targets, inputs)
+        everything = len(selected) == len(variants) and self._selection.target is None
+        return CompiledPrefix(
+            path=path,
+            names=names,
+            artifacts=tuple(artifacts),
+            faults=tuple(faults),
+            complete=everything and not faults and all(self.loaded[target.name].traceable for target in targets),
+        )
+
+    def _compile_variants(
+        self, variants: Sequence[Variant], targets: Sequence[Target], inputs: _Inputs
+    ) -> tuple[list[Artifact], list[Fault]]:
+        """Returns the artifacts of all variants that compile, and the faults of the others."""
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
-        for variant in selected:
+        for variant in variants:
             try:
                 artifacts += self._artifacts(variant, targets, inputs)
             except CacheunitError as error:
                 faults += error.faults
-        complete = not faults and len(selected) == len(variants) and self._selection.target is None
-        complete = complete and all(self.loaded[target.name].traceable for target in targets)
-        return CompiledPrefix(
-            path=path, names=names, artifacts=tuple(artifacts), faults=tuple(faults), complete=complete
-        )
+        return artifacts, faults
 
     def _artifacts(self, variant: Variant, targets: Sequence[Target], inputs: _Inputs) -> list[Artifact]:
         """Returns the artifact of a variant for each target.

@@ -29,17 +29,22 @@ def init(context: Context, files: tuple[Path, ...]) -> int:
     new_files = new_project(_prompts(context.folder / file for file in files))
     if _has_settings(project):
         del new_files["cacheunit.toml"]
-    existing = [path for path in new_files if project.read(path) is not None]
-    clashes = [path for path in existing if path.startswith(("prefixes/", "templates/"))]
-    if clashes:
-        raise CacheunitError(*(Fault(message="already exists", path=path) for path in clashes))
+    existing = {path for path in new_files if project.read(path) is not None}
+    _refuse_to_replace(existing)
     project.commit({path: text.encode() for path, text in new_files.items() if path not in existing}, (), None)
     for path in new_files:
         print_text(f"{'kept' if path in existing else 'created'}  {path}")
-    for path in sorted({".gitattributes", ".gitignore"} & set(existing)):
+    for path in sorted({".gitattributes", ".gitignore"} & existing):
         context.remark(f"note: {path} already exists; add to it:\n{new_files[path].rstrip()}")
     context.remark('\nnext: "cacheunit build"')
     return OK
+
+
+def _refuse_to_replace(existing: set[str]) -> None:
+    """Raises a fault for each existing file that would be the manifest or the template of a new prefix."""
+    clashes = sorted(path for path in existing if path.startswith(("prefixes/", "templates/")))
+    if clashes:
+        raise CacheunitError(*(Fault(message="already exists", path=path) for path in clashes))
 
 
 def _prompts(files: Iterable[Path]) -> dict[str, str]:
