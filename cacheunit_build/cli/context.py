@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from cacheunit_build.adapters.storage.project_files import DiskFiles, find_root
 from cacheunit_build.cli.output import print_remark
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.file_names import CACHE_FOLDER, LOCK_FILE
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cacheunit_build.adapters.storage.build_cache import BuildCache
+    from cacheunit_build.adapters.storage.project_files import DiskFiles
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.protocols import Adapters
@@ -51,10 +51,14 @@ class Context:
     @cached_property
     def root(self) -> Path:
         """The root of the project around the folder."""
+        from cacheunit_build.adapters.storage.project_files import find_root
+
         return find_root(self.folder).resolve()
 
     def files(self) -> DiskFiles:
         """Returns the files of the project."""
+        from cacheunit_build.adapters.storage.project_files import DiskFiles
+
         return DiskFiles(self.root)
 
     def project(self) -> OpenProject:
@@ -95,6 +99,8 @@ class OpenProject:
     """
 
     def __init__(self, root: Path, records: BuildCache, tokenizers: LocalTokenizerLoader | None = None) -> None:
+        from cacheunit_build.adapters.storage.project_files import DiskFiles
+
         self.root = root
         self.records = records
         self.files = DiskFiles(root, records.recorded_files(), records.trusted_before())

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import os
 
-from cacheunit_build.adapters.storage.build_stamp import read_stamp
-from cacheunit_build.adapters.storage.discovery import find_root
-from cacheunit_build.domain.file_names import CACHE_FOLDER
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +25,10 @@ def unchanged_output(folder: str, arguments: Sequence[str]) -> str | None:
     request = _parse(folder, arguments)
     if request is None:
         return None
+    from cacheunit_build.adapters.storage.build_stamp import read_stamp
+    from cacheunit_build.adapters.storage.discovery import find_root
+    from cacheunit_build.domain.file_names import CACHE_FOLDER
+
     folder, command, form = request
     root = find_root(folder)
     stamp = read_stamp(root, f"{root}/{CACHE_FOLDER}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -111,4 +110,6 @@ def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool
 
     Exit codes: 0 success, 1 a check failed or differences were found, 2 the input is wrong, 130 interrupted, 70 a bug.
     """
+    from pathlib import Path
+
     context.obj = Context(Path(folder).resolve(), quiet=quiet, verbose=verbose)
