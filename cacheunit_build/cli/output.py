@@ -25,6 +25,9 @@ _STYLES = {
 }
 """The words that have a colour at the beginning of a line or as a cell of a table."""
 
+_DIFF_MARKS = ("+", "-", "@@")
+"""The marks that colour a whole line of a text diff; as a cell, a dash only means that there is no value."""
+
 
 def print_blocks(blocks: Iterable[Block]) -> None:
     """Prints a report: on a terminal its tables fit the width, elsewhere it is plain text."""
@@ -137,7 +140,8 @@ def _styled(text: str, *, whole: bool = False) -> Text:
     styled = Text(text)
     for style, words in _STYLES.items():
         for word in words:
-            if text == word or (not whole and text.startswith(word)):
-                styled.stylize(style, 0, len(text) if word in ("+", "-", "@@") else len(word))
+            is_diff_line = word in _DIFF_MARKS
+            if text == word if whole else text.startswith(word):
+                styled.stylize("" if whole and is_diff_line else style, 0, len(text) if is_diff_line else len(word))
                 return styled
     return styled
