@@ -96,7 +96,7 @@ class Prefix:
     def __repr__(self) -> str:
         return f"<Prefix {self.name} for {self.target}: {self.tokens} tokens, {self.fingerprint}>"
 
-    def request(self, messages: list[Any] | None = None, *, continuation: str = "", **others: Any) -> dict[str, Any]:  # noqa: ANN401 - arguments of any client
+    def request(self, messages: list[Any] | None = None, *, continuation: str = "", **others: Any) -> dict[str, Any]:
         """Returns the arguments of a client's call: the frozen fragment, then `messages`, then any `others`.
 
         Each call returns new values, which may be changed without touching the prefix.

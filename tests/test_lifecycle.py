@@ -491,7 +491,7 @@ class Disk:
         return call
 
     def _commit(self, commit: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: Any) -> None:  # noqa: ANN401
+        def call(*arguments: Any) -> None:
             self._committing = True
             try:
                 commit(*arguments)

@@ -143,7 +143,7 @@ def test_text_has_a_line_for_each_violation_hints_and_a_summary(shop: Project) -
     )
 
 
-def violation(message: str = "message", **other: Any) -> Violation:  # noqa: ANN401
+def violation(message: str = "message", **other: Any) -> Violation:
     fields: dict[str, Any] = {"code": "CU101", "severity": "error", "prefixes": ("a",), "path": "templates/a.md.j2"}
     fields |= {"line": 3, "column": 5, "hint": "do it", "message": message}
     return Violation(**fields | other)

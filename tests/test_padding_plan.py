@@ -31,7 +31,7 @@ prices = st.sampled_from([0.0, 0.02, 0.1, 0.25, 0.5, 1.0]) | st.floats(0, 1)
 margins = st.sampled_from([0.01, 0.1, 0.35, 0.5, 0.9])
 
 
-def blocks(unit: int | None = 128, **more: Any) -> CacheRule:  # noqa: ANN401 - a rule's fields
+def blocks(unit: int | None = 128, **more: Any) -> CacheRule:
     return CacheRule(kind="blocks", unit=unit, **{"minimum": 0, "read": 0.02, "write": 1.0, **more})
 
 

@@ -10,7 +10,7 @@ from cacheunit_build.cli.fast_path import unchanged_output
 
 def main() -> None:
     """Runs the command line and exits."""
-    output = unchanged_output(os.getcwd(), sys.argv[1:])  # noqa: PTH109 - pathlib is slow to import
+    output = unchanged_output(os.getcwd(), sys.argv[1:])
     if output is not None:
         _print(f"{output}\n".encode())
         return

@@ -49,8 +49,8 @@ def _parse(folder: str, arguments: Sequence[str]) -> tuple[str, str, str] | None
         if rest.pop(0) == "-C":
             if not rest:
                 return None
-            folder = os.path.join(folder, rest.pop(0))  # noqa: PTH118 - pathlib is slow to import
-    if not rest or not os.path.isdir(folder):  # noqa: PTH112 - pathlib is slow to import
+            folder = os.path.join(folder, rest.pop(0))
+    if not rest or not os.path.isdir(folder):
         return None
     command, *options = rest
     form = options[-1].removeprefix("--format=") if options else "text"

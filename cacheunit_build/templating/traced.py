@@ -228,7 +228,7 @@ class _TracingGenerator(ConcatGenerator):
         yield event (an include)    yield environment.printed_text(event, 'a.j2', 3)
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as Jinja's
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._output: nodes.Expr  # the part of an output statement that is being compiled
         self._include_line = 0  # the line of the include that is being compiled; 0 if none

@@ -125,7 +125,7 @@ def read_stamp(root: str, folder: str) -> BuildStamp | None:
         folder: the cache folder.
     """
     try:
-        with open(f"{folder}/{STAMP}", "rb", buffering=0) as handle:  # noqa: PTH123 - pathlib is slow to import
+        with open(f"{folder}/{STAMP}", "rb", buffering=0) as handle:
             digest, _, body = handle.read().partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return None
@@ -187,7 +187,7 @@ def _output_path(folder: str, name: str) -> str:
 
 def _read_output(folder: str, name: str, expected: str) -> str | None:
     """Returns a stored output; None where it does not have the hash that the stamp names."""
-    with open(_output_path(folder, name), "rb", buffering=0) as handle:  # noqa: PTH123 - pathlib is slow to import
+    with open(_output_path(folder, name), "rb", buffering=0) as handle:
         text = handle.read().decode()
     return text if _hash_of_text(text) == expected else None
 

@@ -11,12 +11,12 @@ def write_cache_file(path: str, data: bytes) -> None:
     """Replaces a file of the cache, as a whole or not at all. A failure is ignored: the cache may be missing."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "wb") as handle:  # noqa: PTH123 - pathlib is slow to import
+        with open(temporary, "wb") as handle:
             handle.write(data)
-        os.replace(temporary, path)  # noqa: PTH105 - pathlib is slow to import
+        os.replace(temporary, path)
     except OSError:
         try:
-            os.unlink(temporary)  # noqa: PTH108 - pathlib is slow to import
+            os.unlink(temporary)
         except OSError:
             return
 
@@ -28,7 +28,7 @@ def file_system_time(folder: str) -> int:
     """
     path = f"{folder}/clock"
     try:
-        with open(path, "ab"):  # noqa: PTH123 - pathlib is slow to import
+        with open(path, "ab"):
             os.utime(path)
     except OSError:
         return 0

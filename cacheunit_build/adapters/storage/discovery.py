@@ -21,7 +21,7 @@ def find_root(start: str) -> str:
     while True:
         if _is_root(folder):
             return folder
-        parent = os.path.dirname(folder)  # noqa: PTH120 - pathlib is slow to import
+        parent = os.path.dirname(folder)
         if parent == folder:
             return start
         folder = parent
@@ -29,15 +29,15 @@ def find_root(start: str) -> str:
 
 def _is_root(folder: str) -> bool:
     inside = folder if folder.endswith(os.sep) else f"{folder}{os.sep}"
-    if any(os.path.isfile(inside + name) for name in ("cacheunit.toml", LOCK_FILE)):  # noqa: PTH113 - slow to import
+    if any(os.path.isfile(inside + name) for name in ("cacheunit.toml", LOCK_FILE)):
         return True
-    if os.path.isdir(f"{inside}prefixes"):  # noqa: PTH112 - slow to import
+    if os.path.isdir(f"{inside}prefixes"):
         return True
     pyproject = f"{inside}pyproject.toml"
     try:
-        if not os.path.isfile(pyproject):  # noqa: PTH113 - slow to import
+        if not os.path.isfile(pyproject):
             return False
-        with open(pyproject, "rb") as handle:  # noqa: PTH123 - slow to import
+        with open(pyproject, "rb") as handle:
             return b"[tool.cacheunit" in handle.read()
     except OSError:
         return False

@@ -23,7 +23,7 @@ _FINE = 100_000_000
 def stat_of(path: str | Path) -> Stat | None:
     """Returns the stat of a file, links followed; None where there is no such file."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - pathlib is slow to import
+        status = os.stat(path)
     except OSError:
         return None
     return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]

@@ -27,7 +27,7 @@ def software() -> list[Any]:
     Raises:
         OSError: the folder of this package cannot be listed.
     """
-    package = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - pathlib takes longer to load
+    package = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     own = [stat_of(path) for path in sorted(_files_below(package)) if path.endswith(_SUFFIXES)]
     libraries = [stat_of(origin) for name in _LIBRARIES if (origin := _origin(name))]
     return [sys.version, own, libraries]
