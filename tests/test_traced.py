@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cacheunit_build.parsing.manifest import expand, parse_manifest
 from cacheunit_build.templating.renderer import Renderer
-from cacheunit_build.templating.traced import TracedText, join_traced, spans_of, trace_result
+from cacheunit_build.templating.traced_text import TracedText, join_traced, spans_of, trace_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,8 @@ from support import default_vocabulary, reference
 from tiktoken_ext import openai_public
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from cacheunit_build.adapters.tokenizers.loader import REFERENCE, TIKTOKEN, LocalTokenizerLoader, TiktokenEngine
+from cacheunit_build.adapters.tokenizers.engines import TiktokenEngine
+from cacheunit_build.adapters.tokenizers.loader import REFERENCE, TIKTOKEN, LocalTokenizerLoader
 from cacheunit_build.adapters.tokenizers.vocabulary import ControlTokens, Vocabulary
 from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.target import TokenizerSpec

@@ -19,7 +19,8 @@ from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap,
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.templating.environment import MAX_CHARACTERS, DeterministicEnvironment
 from cacheunit_build.templating.template_errors import FailedRender, explain_template_error
-from cacheunit_build.templating.traced import TracingEnvironment, add_outer_line, join_traced, spans_of, trace_value
+from cacheunit_build.templating.traced_text import add_outer_line, join_traced, spans_of, trace_value
+from cacheunit_build.templating.tracing_environment import TracingEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
