@@ -1,4 +1,4 @@
-"""Anthropic's messages."""
+"""The request format of Anthropic's Messages API."""
 
 from __future__ import annotations
 

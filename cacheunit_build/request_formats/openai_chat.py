@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which most providers and engines take."""
+"""The request format of OpenAI's Chat Completions API, which most providers and engines take."""
 
 from __future__ import annotations
 

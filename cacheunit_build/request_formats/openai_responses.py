@@ -1,4 +1,4 @@
-"""OpenAI's responses."""
+"""The request format of OpenAI's Responses API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain text completions: one prompt, without messages or tools."""
+"""The request format of plain text completions: one prompt, without messages or tools."""
 
 from __future__ import annotations
 
