@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import tomllib
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mock_server import Engine, serving
 
+from cacheunit_build.adapters.system.http_endpoint import EndpointLimits, HttpEndpoint
+from cacheunit_build.domain.protocols import RequestRefusedError
 from cacheunit_build.endpoints.metrics import ServerMetrics, parse_metrics
 from cacheunit_build.endpoints.rule_fit import fit_grid, fit_whole_prefixes
 from cacheunit_build.parsing.settings import parse_settings
+from cacheunit_build.request_formats.formats import FORMATS
 from cacheunit_build.targets.loader import all_targets
 
 if TYPE_CHECKING:
@@ -335,6 +340,58 @@ def test_requests_ask_for_one_token_are_new_each_time_and_hold_no_text_of_the_pr
         assert "Confidential" not in str(engine.requests)
     starts = [{body["messages"][0]["content"][:30] for body in engine.requests} for engine in (first, second)]
     assert starts[0] & starts[1] == set()
+
+
+def send_to(
+    monkeypatch: pytest.MonkeyPatch, form: str, accepted_limit: str | None
+) -> tuple[list[httpx.Request], int | None]:
+    """Sends a request in this format to a server that accepts only one key for the limit of output.
+
+    Returns:
+        The requests that the server got, and the tokens of the prompt that it reported.
+    """
+    requests: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        if accepted_limit in json.loads(request.content):
+            return httpx.Response(200, json={"prompt_tokens": 7})
+        return httpx.Response(400, json={"error": {"message": "unsupported; use max_completion_tokens"}})
+
+    client = httpx.Client(transport=httpx.MockTransport(answer))
+    monkeypatch.setattr("cacheunit_build.adapters.system.http_endpoint._client", lambda _timeout: client)
+    with HttpEndpoint("http://host", EndpointLimits(max_requests=9, timeout=1), key="sk-1") as endpoint:
+        return requests, endpoint.send(FORMATS[form].route, {"model": "m"}).prompt
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "limit", "headers"),
+    [
+        (CHAT, "/v1/chat/completions", {"max_tokens": 1}, {"authorization": "Bearer sk-1"}),
+        (RESPONSES, "/v1/responses", {"max_output_tokens": 16}, {"authorization": "Bearer sk-1"}),
+        (ANTHROPIC, "/v1/messages", {"max_tokens": 1}, {"x-api-key": "sk-1", "anthropic-version": "2023-06-01"}),
+        (TEXT, "/v1/completions", {"max_tokens": 1}, {"authorization": "Bearer sk-1"}),
+    ],
+)
+def test_each_format_has_its_own_path_output_limit_and_headers(
+    monkeypatch: pytest.MonkeyPatch, form: str, path: str, limit: dict[str, int], headers: dict[str, str]
+) -> None:
+    (request,), prompt = send_to(monkeypatch, form, accepted_limit=next(iter(limit)))
+    assert (request.url.path, json.loads(request.content), prompt) == (path, {**limit, "model": "m"}, 7)
+    names = ("authorization", "x-api-key", "anthropic-version")
+    assert {name: request.headers[name] for name in names if name in request.headers} == headers
+
+
+def test_a_chat_model_that_asks_for_the_newer_output_limit_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests, prompt = send_to(monkeypatch, CHAT, accepted_limit="max_completion_tokens")
+    limits = [{"max_tokens": 1, "model": "m"}, {"max_completion_tokens": 1, "model": "m"}]
+    assert ([json.loads(request.content) for request in requests], prompt) == (limits, 7)
+
+
+@pytest.mark.parametrize("form", [CHAT, RESPONSES])
+def test_a_model_that_refuses_every_output_limit_is_an_error(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    with pytest.raises(RequestRefusedError, match="answers 400: unsupported"):
+        send_to(monkeypatch, form, accepted_limit=None)
 
 
 def test_a_measured_target_extends_the_known_target_of_its_model(empty_project: Project) -> None:

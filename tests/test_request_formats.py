@@ -21,7 +21,7 @@ from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
 from cacheunit_build.request_formats.base import PrefixParts, openai_tool
-from cacheunit_build.request_formats.formats import FORMATS
+from cacheunit_build.request_formats.formats import FORMATS, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -435,3 +435,37 @@ def test_each_segment_has_a_fingerprint_that_only_it_moves() -> None:
 def test_a_segment_that_is_not_there_has_no_fingerprint() -> None:
     assert set(segment_fingerprints(rendered(), (), "")) == {"system"}
     assert set(segment_fingerprints(rendered(""), TOOLS, "")) == {"tools"}
+
+
+# The table of formats
+
+
+@pytest.mark.parametrize("has_marker", [True, False], ids=["marked", "unmarked"])
+@pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
+@pytest.mark.parametrize("form", MARKERS)
+def test_a_recognized_fragment_gets_messages_appended_as_its_own_format_does(
+    form: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], has_marker: bool
+) -> None:
+    frozen = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form] if has_marker else None)
+    message = {"role": "user", "content": "Hi"}
+    assert format_of(frozen).append(frozen, [message]) == FORMATS[form].append(frozen, [message])
+
+
+def test_a_prompt_is_recognized_as_text_and_an_empty_fragment_as_a_chat() -> None:
+    assert format_of(fragment("text")).append(fragment("text"), ["Hi"]) == {"prompt": SYSTEM + PADDING + "Hi"}
+    assert format_of({}).append({}, ["Hi"]) == {"messages": ["Hi"]}
+
+
+@pytest.mark.parametrize("form", MARKERS)
+def test_content_blocks_are_tools_system_text_and_messages_without_markers(form: FormatName) -> None:
+    marker = FORMATS[form].markers[0]
+    blocks = FORMATS[form].content_blocks(fragment(form, tools=TOOLS, turns=TURNS, marker=marker))
+    unmarked = fragment(form, tools=TOOLS, turns=TURNS)
+    assert blocks == FORMATS[form].content_blocks(unmarked)
+    assert [json.loads(block) for block in blocks[:2]] == unmarked["tools"]
+    assert [json.loads(block)["text"] for block in blocks[2:]] == [SYSTEM + PADDING, *(turn.text for turn in TURNS)]
+    assert not any(marker in block for block in blocks)
+
+
+def test_the_only_content_block_of_a_text_is_its_prompt() -> None:
+    assert FORMATS["text"].content_blocks(fragment("text")) == (json.dumps(SYSTEM + PADDING, ensure_ascii=False),)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import source_maps
-from cacheunit_build.request_formats.base import content_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,8 @@ class Snapshot:
     def blocks(self, artifact: Artifact) -> tuple[str, ...]:
         """Returns the content blocks of an artifact's request, in the order that providers read them."""
         if artifact.key not in self._blocks:
-            self._blocks[artifact.key] = content_blocks(artifact.request)
+            request_format = self.target(artifact).request_format
+            self._blocks[artifact.key] = request_format.content_blocks(json.loads(artifact.request))
         return self._blocks[artifact.key]
 
     def maps(self, artifact: Artifact) -> SourceMaps:

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from cacheunit_build.domain.build_record import BuildRecord
+    from cacheunit_build.domain.endpoint_route import EndpointRoute
     from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.prompt import Conversation
-    from cacheunit_build.domain.target import FormatName, TokenizerSpec
+    from cacheunit_build.domain.target import TokenizerSpec
     from cacheunit_build.domain.usage import Usage
 
 ProgressCallback = Callable[[int, int], None]
@@ -183,8 +184,12 @@ class Endpoint(Protocol):
     def requests_sent(self) -> int:
         """The number of requests sent so far, retries included."""
 
-    def send(self, request_format: FormatName, body: Mapping[str, Any]) -> Usage:
+    def send(self, route: EndpointRoute, body: Mapping[str, Any]) -> Usage:
         """Sends a request that asks for as little output as possible; returns the usage that its response reports.
+
+        Args:
+            route: the route of the request's format.
+            body: the request as JSON, without a limit of output.
 
         Raises:
             LimitReachedError: the limit of requests is reached.

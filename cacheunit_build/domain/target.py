@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 
 _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
 
-FormatName = Literal["openai-chat", "openai-responses", "anthropic-messages", "text"]
+FormatName = str
+"""The name of a request format; the table in `request_formats.formats` has all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.fingerprint import PREFIX, fingerprint
 from cacheunit_build.request_formats.base import PrefixParts
-from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.cache_rule import MarkerName
-    from cacheunit_build.domain.target import FormatName
+    from cacheunit_build.request_formats.base import RequestFormat
 
 FILLERS = (" the", " a", " of", " x", "\nno")
 """Candidate fillers: in most vocabularies, each repeat of one of them adds exactly one token."""
@@ -54,7 +53,7 @@ class ProbeSettings:
     """
 
     model: str
-    request_format: FormatName
+    request_format: RequestFormat
     nonce: str
     max_tokens: int
     wait: float
@@ -93,7 +92,7 @@ def probe_body(request: ProbeRequest, settings: ProbeSettings, filler: str) -> d
     continuation = _CONTINUATIONS[request.continuation % len(_CONTINUATIONS)]
     system = f"Go{nonce}{filler * request.length}" + (f" {continuation}" if request.continuation_in_system else "")
     user = _USER_MESSAGE if request.continuation_in_system else continuation
-    request_format = FORMATS[settings.request_format]
+    request_format = settings.request_format
     fragment = request_format.fragment(PrefixParts(system=system, marker=request.marker))
     user = user if request_format.has_messages else f" {user}"
     return {**request_format.append_user(fragment, user), "model": settings.model}

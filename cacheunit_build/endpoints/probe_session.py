@@ -69,7 +69,7 @@ class ProbeSession:
         body = probe_body(request, self.settings, self._filler)
         requests_before = self.endpoint.requests_sent
         try:
-            usage = self.endpoint.send(self.settings.request_format, body)
+            usage = self.endpoint.send(self.settings.request_format.route, body)
         finally:  # retries cost tokens too
             self.tokens_sent += (self.endpoint.requests_sent - requests_before) * expected
         if usage.prompt is not None:

@@ -172,7 +172,7 @@ class _ArtifactVerification:
 
     def _send(self, index: int) -> Usage:
         """Sends the artifact with the user message of this number."""
-        return self._endpoint.send(self._format.name, self._body(index))
+        return self._endpoint.send(self._format.route, self._body(index))
 
     def _body(self, index: int) -> dict[str, Any]:
         """Returns the request with the user message of this number."""
@@ -212,7 +212,7 @@ class _ArtifactVerification:
         # Some servers add a start token of their own.
         if actual is not None and expected not in (list(actual), list(actual)[1:]):
             return f"different tokenizer: {len(actual):,} tokens on the server, {len(expected):,} in the target"
-        if self._format.name != "openai-chat":
+        if not self._format.has_chat_template:
             return None
         whole_request = self._endpoint.tokenize_chat(self._body(0))
         static = expected[: self._artifact.entry.tokens]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cacheunit_build.domain.cache_rule import MarkerName
-    from cacheunit_build.domain.target import FormatName
     from cacheunit_build.endpoints.probe_session import ProbeSession, UnknownRuleError
 
 PREFIX_SIZES = (1_600, 3_200, 6_400)
@@ -32,14 +31,6 @@ _FIRST_PREFIX_ID = 10
 """Numbers of prefixes below this one belong to the calibration."""
 _WAIT_FACTORS = (0, 1, 4)
 """The wait before the second, third and fourth request, in multiples of the `--wait` option."""
-_LONGEST = PREFIX_SIZES[-1:]
-_ATTEMPTS: dict[FormatName, tuple[tuple[MarkerName | None, tuple[int, ...]], ...]] = {
-    "openai-chat": ((None, PREFIX_SIZES), ("cache_control", _LONGEST), ("prompt_cache_breakpoint", _LONGEST)),
-    "openai-responses": ((None, PREFIX_SIZES), ("prompt_cache_breakpoint", _LONGEST)),
-    "anthropic-messages": (("cache_control", PREFIX_SIZES), (None, _LONGEST)),
-    "text": ((None, PREFIX_SIZES),),
-}
-"""The markers and prefix sizes to try for each request format, in this order, until a prefix is served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +72,7 @@ class _WarmupSearch:
 
     def __init__(self, session: ProbeSession) -> None:
         self._session = session
+        self._format = session.settings.request_format
         self._prefix_id = _FIRST_PREFIX_ID
         self._refused = False
 
@@ -89,17 +81,26 @@ class _WarmupSearch:
         result = self._first_served()
         if result is None:
             raise self._no_hit_error()
-        if result.prefix.marker is not None and self._session.settings.request_format == "anthropic-messages":
-            # Anthropic's own API needs a marker; other servers of this format may cache without one.
+        if result.prefix.marker is not None and self._format.needs_marker:
+            # Only the API that the format comes from needs a marker; other servers may cache without one.
             return self._attempt(result.total, None) or result
         return result
 
     def _first_served(self) -> WarmupResult | None:
-        """Tries each marker with each prefix size until a prefix is served; returns None where none is."""
-        for marker, sizes in _ATTEMPTS[self._session.settings.request_format]:
+        """Tries markers and prefix sizes until a prefix is served; returns None where none is.
+
+        The likeliest way to mark a prefix is tried with every size, the others with the longest prefix only.
+
+            format              order
+            openai-chat         no marker, cache_control, prompt_cache_breakpoint
+            anthropic-messages  cache_control, no marker
+        """
+        markers = self._format.markers
+        for index, marker in enumerate((*markers, None) if self._format.needs_marker else (None, *markers)):
             if marker is not None and not self._session.reports_hits:
                 continue
             self._refused = False
+            sizes = PREFIX_SIZES if index == 0 else PREFIX_SIZES[-1:]
             for size in sizes:
                 if not self._session.reports_hits and size not in (sizes[0], sizes[-1]):
                     continue  # the shortest and the longest prefix show whether hits are reported at all

@@ -1,9 +1,10 @@
-"""Anthropic's messages."""
+"""The request format of Anthropic's Messages API."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, marked, without_empty
 
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ class AnthropicMessages(RequestFormat):
     """`tools`, `system` and `messages`, read in that order; the marker goes on the last block of the last of them."""
 
     name = "anthropic-messages"
+    route = EndpointRoute(path="messages", headers={"anthropic-version": "2023-06-01"}, key_header="x-api-key")
+    tool_key = "input_schema"
     markers = ("cache_control",)
+    needs_marker = True
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `messages`, `system` and `tools`, each message as one text block."""
@@ -27,6 +31,10 @@ class AnthropicMessages(RequestFormat):
             last = messages[-1]["content"] if messages else system or tools
             last[-1] = marked(last[-1], parts.marker)
         return without_empty(messages=messages, system=system, tools=tools)
+
+    def recognizes(self, fragment: Json) -> bool:
+        """Returns whether `append` can make a request of a fragment, which may consist of a system text alone."""
+        return "system" in fragment or super().recognizes(fragment)
 
 
 def _tool(tool: Tool) -> Json:

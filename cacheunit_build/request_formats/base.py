@@ -1,4 +1,4 @@
-"""What every request format can do: build the frozen fragment of a request, and append messages to it."""
+"""The base class of request formats: it builds the frozen fragment of a request, and appends messages to it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cacheunit_build.domain.cache_rule import MarkerName
+    from cacheunit_build.domain.endpoint_route import EndpointRoute
     from cacheunit_build.domain.prompt import Tool, Turn
     from cacheunit_build.domain.target import FormatName
 
@@ -45,19 +46,44 @@ class RequestFormat(ABC):
 
     Attributes:
         name: its name in targets.
+        route: where its requests are sent.
         messages_key: the key of the messages in a request.
+        tool_key: a key of every tool, by which the tools of this format are recognized.
         has_messages: whether a request has messages, and so a place for tools and examples.
-        markers: the cache markers that it can carry.
+        markers: the cache markers that it can carry, in the order in which `probe` tries them.
+        needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
+        has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
     """
 
     name: ClassVar[FormatName]
+    route: ClassVar[EndpointRoute]
     messages_key: ClassVar[str] = "messages"
+    tool_key: ClassVar[str] = "function"
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
+    needs_marker: ClassVar[bool] = False
+    has_chat_template: ClassVar[bool] = False
 
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns the part of a request that never changes, its keys sorted."""
+
+    def recognizes(self, fragment: Json) -> bool:
+        """Returns whether `append` can make a request of a fragment, judged by the fragment's keys."""
+        return self.messages_key in fragment or any(self.tool_key in tool for tool in fragment.get("tools", ()))
+
+    def content_blocks(self, fragment: Json) -> tuple[str, ...]:
+        """Returns the blocks of a fragment in the order that providers read them: tools, system text, messages.
+
+        Each block is JSON without markers, so that equal blocks are equal texts.
+        """
+        blocks: list[Json] = [*fragment.get("tools", ()), *fragment.get("system", ())]
+        for message in fragment.get(self.messages_key, ()):
+            content = message["content"]
+            texts = [content] if isinstance(content, str) else [block["text"] for block in content]
+            blocks += [{"role": message["role"], "text": text} for text in texts]
+        bare = [{key: value for key, value in block.items() if key not in _MARKERS} for block in blocks]
+        return tuple(json.dumps(block, ensure_ascii=False) for block in bare)
 
     def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
         """Returns a request: the fragment with `messages` after its own."""
@@ -87,22 +113,3 @@ def marked(block: Json, marker: MarkerName) -> Json:
 def without_empty(**parts: list[Json]) -> Json:
     """Returns the parts that are not empty, by name, sorted."""
     return {name: part for name, part in sorted(parts.items()) if part}
-
-
-def content_blocks(fragment: bytes) -> tuple[str, ...]:
-    """Returns the blocks of a fragment in the order that providers read them: tools, system text, messages.
-
-    Each block is JSON without markers, so that equal blocks are equal texts.
-    """
-    parts: Json = json.loads(fragment)
-    blocks: list[Any] = [*parts.get("tools", ()), *parts.get("system", ())]
-    for message in (*parts.get("messages", ()), *parts.get("input", ())):
-        content = message["content"]
-        texts = [{"text": content}] if isinstance(content, str) else content
-        blocks += [{"role": message["role"], "text": block["text"]} for block in texts]
-    blocks += [parts["prompt"]] if "prompt" in parts else []
-    return tuple(json.dumps(_without_markers(block), ensure_ascii=False) for block in blocks)
-
-
-def _without_markers(block: Any) -> Any:  # noqa: ANN401 - JSON
-    return {key: value for key, value in block.items() if key not in _MARKERS} if isinstance(block, dict) else block

@@ -16,18 +16,21 @@ if TYPE_CHECKING:
     from cacheunit_build.request_formats.base import Json, RequestFormat
 
 FORMATS: Mapping[FormatName, RequestFormat] = {
-    format_.name: format_ for format_ in (OpenAIChat(), OpenAIResponses(), AnthropicMessages(), Text())
+    format_.name: format_
+    for format_ in (
+        OpenAIChat(),
+        OpenAIResponses(),
+        AnthropicMessages(),
+        Text(),
+    )
 }
 """Every request format, by its name in targets."""
 
 
 def format_of(fragment: Json) -> RequestFormat:
-    """Returns a format that appends to `fragment` as its own does, told from the keys of the fragment.
+    """Returns the first format that recognizes a fragment; an empty fragment is one of a chat.
 
-    The lock does not yet record the format of a target. A fragment of tools alone is one of the responses API where
-    its tools are flat.
+    The lock does not record the format of a target yet. Formats that append messages in one way may recognize each
+    other's fragments.
     """
-    if "prompt" in fragment:
-        return FORMATS["text"]
-    flat_tools = any("parameters" in tool for tool in fragment.get("tools", ()))
-    return FORMATS["openai-responses" if "input" in fragment or flat_tools else "openai-chat"]
+    return next((format_ for format_ in FORMATS.values() if format_.recognizes(fragment)), FORMATS["openai-chat"])

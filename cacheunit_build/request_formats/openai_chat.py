@@ -1,7 +1,8 @@
-"""OpenAI's chat completions, which most providers and engines take."""
+"""The request format of OpenAI's Chat Completions API, which most providers and engines take."""
 
 from __future__ import annotations
 
+from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import (
     Json,
     PrefixParts,
@@ -17,7 +18,9 @@ class OpenAIChat(RequestFormat):
     """`messages` and `tools` of a chat completion; the marker goes on the last message."""
 
     name = "openai-chat"
+    route = EndpointRoute(path="chat/completions", newer_output_limit_key="max_completion_tokens")
     markers = ("cache_control", "prompt_cache_breakpoint")
+    has_chat_template = True
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `messages` and `tools`; with OpenAI's own marker, the system text is a developer message."""

@@ -1,9 +1,10 @@
-"""OpenAI's responses."""
+"""The request format of OpenAI's Responses API."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, marked, plain_messages, without_empty
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ class OpenAIResponses(RequestFormat):
     """`input` and `tools` of a response; the marker goes on the last developer or user message."""
 
     name = "openai-responses"
+    route = EndpointRoute(path="responses", output_limit_key="max_output_tokens", output_tokens=16)
     messages_key = "input"
+    tool_key = "parameters"
     markers = ("prompt_cache_breakpoint",)
 
     def fragment(self, parts: PrefixParts) -> Json:

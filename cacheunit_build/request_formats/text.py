@@ -1,9 +1,11 @@
-"""Plain text completions: one prompt, without messages or tools."""
+"""The request format of plain text completions: one prompt, without messages or tools."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat
 
 if TYPE_CHECKING:
@@ -14,12 +16,17 @@ class Text(RequestFormat):
     """The `prompt` of a completion, which the continuation is appended to."""
 
     name = "text"
+    route = EndpointRoute(path="completions")
     messages_key = "prompt"
     has_messages = False
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `prompt`, the system text."""
         return {"prompt": parts.system}
+
+    def content_blocks(self, fragment: Json) -> tuple[str, ...]:
+        """Returns the prompt as the only block, as JSON."""
+        return (json.dumps(fragment["prompt"], ensure_ascii=False),)
 
     def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
         """Returns a request whose prompt ends with the texts `messages`."""

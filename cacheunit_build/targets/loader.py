@@ -66,6 +66,7 @@ def all_targets(settings: Settings) -> dict[str, Target]:
 def target_table_schema() -> dict[str, Any]:
     """Returns the JSON Schema of a target's table in the settings, where `extends` names the target to start from."""
     schema = json_schema(TargetKeys)
+    schema["properties"]["request"]["enum"] = list(FORMATS)
     schema["properties"]["extends"] = {"type": "string", "description": "The target whose keys this one starts from."}
     schema["properties"] = dict(sorted(schema["properties"].items()))
     schema.pop("required")
@@ -109,12 +110,27 @@ def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> 
     frame = document.value.get("frame")
     if isinstance(frame, dict):
         _refuse_arguments(frame.get("arguments"), document, table_keys)
-    keys = validate(TargetKeys, document, table_keys)
+    faults = [*_format_faults(document, table_keys)]
+    try:
+        keys = validate(TargetKeys, document, table_keys)
+    except CacheunitError as error:
+        raise CacheunitError(*sorted((*faults, *error.faults), key=lambda fault: fault.line or 0)) from None
+    if faults:
+        raise CacheunitError(*faults)
     marker = keys.cache.marker
     if marker is not None and marker not in FORMATS[keys.request].markers:
         line = document.line((*table_keys, "cache", "marker"))
         raise fail(f'format "{keys.request}" has no marker "{marker}"', path=document.path, line=line)
     return Target(name=name, **{field.name: getattr(keys, field.name) for field in fields(keys)})
+
+
+def _format_faults(document: Document, table_keys: tuple[str, ...]) -> Iterator[Fault]:
+    """Yields a fault if `request` is a text, but not the name of a format."""
+    name = document.value.get("request")
+    if isinstance(name, str) and name not in FORMATS:
+        *names, last = map(repr, FORMATS)
+        message = f'"request" must be {", ".join(names)} or {last}, not {name!r}'
+        yield Fault(message=message, path=document.path, line=document.line((*table_keys, "request")))
 
 
 def _refuse_arguments(arguments: object, document: Document, table_keys: tuple[str, ...]) -> None:

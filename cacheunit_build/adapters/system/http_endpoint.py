@@ -18,26 +18,11 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from cacheunit_build.domain.target import FormatName
+    from cacheunit_build.domain.endpoint_route import EndpointRoute
 
 KEY_VARIABLE = "CACHEUNIT_API_KEY"
 """The environment variable that holds the API key, where no other is named."""
 
-_PATHS: dict[FormatName, str] = {
-    "openai-chat": "chat/completions",
-    "openai-responses": "responses",
-    "anthropic-messages": "messages",
-    "text": "completions",
-}
-_OUTPUT_LIMITS: dict[FormatName, dict[str, int]] = {
-    "openai-chat": {"max_tokens": 1},
-    "openai-responses": {"max_output_tokens": 16},
-    "anthropic-messages": {"max_tokens": 1},
-    "text": {"max_tokens": 1},
-}
-"""The field of each request format that limits the output, with the lowest value that its providers accept."""
-_ANTHROPIC_VERSION = "2023-06-01"
-"""The API version that Anthropic's endpoint, and those that imitate it, require in a header."""
 _MAX_TRIES = 4
 _MAX_RETRY_WAIT = 60.0
 _MAX_ERROR_LENGTH = 300
@@ -89,32 +74,32 @@ class HttpEndpoint:
         """The host of the URL, with its port."""
         return self._base.partition("://")[2].partition("/")[0]
 
-    @staticmethod
-    def output_tokens(request_format: FormatName) -> int:
-        """Returns the most tokens of output that a request of this format asks for."""
-        return next(iter(_OUTPUT_LIMITS[request_format].values()))
-
-    def send(self, request_format: FormatName, body: Mapping[str, Any]) -> Usage:
+    def send(self, route: EndpointRoute, body: Mapping[str, Any]) -> Usage:
         """Sends a request that asks for as little output as possible; returns the usage that its response reports.
+
+        Args:
+            route: the route of the request's format.
+            body: the request as JSON, without a limit of output.
 
         Raises:
             LimitReachedError: the limit of requests is reached.
             RequestRefusedError: the endpoint refuses this request.
             CacheunitError: the endpoint does not answer, or not with JSON.
         """
-        url = f"{self._base}/{_PATHS[request_format]}"
-        limit = dict(_OUTPUT_LIMITS[request_format])
+        url, headers = f"{self._base}/{route.path}", {**route.headers, **self._key_header(route.key_header)}
         try:
-            reply = self._request("POST", url, {**limit, **body}, request_format)
-        except _LimitNameError:
-            limit = {"max_completion_tokens": limit.pop("max_tokens")}
-            reply = self._request("POST", url, {**limit, **body}, request_format)
+            reply = self._request("POST", url, headers, {route.output_limit_key: route.output_tokens, **body})
+        except RequestRefusedError as error:
+            newer_key = route.newer_output_limit_key
+            if newer_key is None or newer_key not in error.faults[0].message:
+                raise
+            reply = self._request("POST", url, headers, {newer_key: route.output_tokens, **body})
         return read_usage(reply)
 
     def models(self) -> list[str]:
         """Returns the names of the models that it serves, in its order; empty where it does not list them."""
         try:
-            reply = self._request("GET", f"{self._base}/models", None, "openai-chat")
+            reply = self._request("GET", f"{self._base}/models", self._key_header())
         except CacheunitError:
             return []
         listed = reply.get("data") if isinstance(reply, dict) else None
@@ -167,7 +152,7 @@ class HttpEndpoint:
     def _request_optional(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         """Returns the response of a route that not every server has; None where it fails. Never retries."""
         try:
-            return self._request("POST", f"{self._root}/{path}", body, "openai-chat", tries=1)
+            return self._request("POST", f"{self._root}/{path}", self._key_header(), body, tries=1)
         except CacheunitError:
             return None
 
@@ -175,8 +160,8 @@ class HttpEndpoint:
         self,
         method: str,
         url: str,
-        body: Mapping[str, Any] | None,
-        request_format: FormatName,
+        headers: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
         *,
         tries: int = _MAX_TRIES,
     ) -> Any:  # noqa: ANN401 - JSON
@@ -188,25 +173,25 @@ class HttpEndpoint:
                 raise LimitReachedError(Fault(message=message, hint="raise --max-requests"))
             self.requests_sent += 1
             try:
-                return self._request_once(method, url, body, request_format)
+                return self._request_once(method, url, headers, body)
             except _RetryableError as error:
                 fault = error.fault
                 if attempt + 1 < tries:
                     _sleep(min(error.retry_after or 2.0**attempt, _MAX_RETRY_WAIT))
         raise fault or fail(f"{url} does not answer")
 
-    def _request_once(self, method: str, url: str, body: Mapping[str, Any] | None, request_format: FormatName) -> Any:  # noqa: ANN401 - JSON
+    def _request_once(self, method: str, url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> Any:  # noqa: ANN401 - JSON
         """Sends one request and returns its JSON.
 
         Raises:
             _RetryableError: the server is busy, slow or broke off.
-            _LimitNameError: the model has another field for the limit of output.
+            RequestRefusedError: the endpoint refuses this request.
             CacheunitError: the endpoint cannot be reached, answers with an error, or not with JSON.
         """
         import httpx
 
         try:
-            response = self._client.request(method, url, json=body, headers=self._headers(request_format))
+            response = self._client.request(method, url, json=body, headers=headers)
         except httpx.TimeoutException:
             raise _RetryableError(fail(f"{url} does not answer within {self._limits.timeout:g} s")) from None
         except (httpx.ConnectError, httpx.InvalidURL) as error:
@@ -232,8 +217,6 @@ class HttpEndpoint:
         message = f"{url} answers {status}: {reason}"
         if status in _BUSY_STATUSES or response.is_server_error:
             raise _RetryableError(fail(message), _retry_after(response))
-        if "max_completion_tokens" in reason:
-            raise _LimitNameError
         if status in _KEY_REFUSED_STATUSES:
             hint = f"set the API key in {KEY_VARIABLE}, or name another variable with --key-env"
             raise fail(message, hint=hint)
@@ -241,11 +224,11 @@ class HttpEndpoint:
         error = RequestRefusedError if status in _REQUEST_REFUSED_STATUSES else CacheunitError
         raise error(Fault(message=message, hint=hint_of_model))
 
-    def _headers(self, request_format: FormatName) -> dict[str, str]:
-        """Returns the headers of a request format: API version and key."""
-        if request_format == "anthropic-messages":
-            return {"anthropic-version": _ANTHROPIC_VERSION, **({"x-api-key": self._key} if self._key else {})}
-        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+    def _key_header(self, name: str = "Authorization") -> dict[str, str]:
+        """Returns the header with the API key; none without a key."""
+        if not self._key:
+            return {}
+        return {name: f"Bearer {self._key}" if name == "Authorization" else self._key}
 
     def _without_key(self, text: str) -> str:
         """Replaces the key in a text that comes from the server."""
@@ -297,10 +280,6 @@ class _RetryableError(Exception):
         super().__init__(str(fault))
         self.fault = fault
         self.retry_after = retry_after
-
-
-class _LimitNameError(Exception):
-    """The model wants `max_completion_tokens` instead of `max_tokens`."""
 
 
 def _client(timeout: float) -> httpx.Client:

@@ -12,6 +12,7 @@ from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
 from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option
 from cacheunit_build.cli.options import format_option
 from cacheunit_build.cli.output import print_json, print_text
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.target import FormatName, Target
@@ -26,7 +27,7 @@ _CONTENT = "random words, then one word repeated, then a different word at the e
 @click.option(
     "--request",
     "request_format",
-    type=click.Choice(("openai-chat", "openai-responses", "anthropic-messages", "text")),
+    type=click.Choice(tuple(FORMATS)),
     default="openai-chat",
     show_default=True,
     help="Request format.",
@@ -76,7 +77,7 @@ def probe(
     with open_endpoint(url, key_env, max_requests, timeout) as endpoint:
         known_target = _known_target(context, model)
         if dry_run:
-            output = endpoint.output_tokens(request_format)
+            output = FORMATS[request_format].route.output_tokens
             budget = _budget(known_target, max_requests, max_tokens, output)
             print_json(report.dry_run_json(budget)) if form == "json" else print_text(
                 report.dry_run_text(budget, _CONTENT)
@@ -84,7 +85,7 @@ def probe(
             return OK
         settings = ProbeSettings(
             model=model,
-            request_format=request_format,
+            request_format=FORMATS[request_format],
             nonce=secrets.token_hex(8),
             max_tokens=max_tokens,
             wait=wait,
