@@ -373,9 +373,9 @@ def test_rules_have_unique_codes_and_names_in_known_groups() -> None:
         assert re.fullmatch(r"[a-z][a-z-]+", rule.name)
 
 
-def test_each_group_of_rules_is_the_module_of_that_name() -> None:
+def test_each_group_of_rules_is_the_module_of_its_code_and_name() -> None:
     for group, name in GROUPS.items():
-        module = importlib.import_module(f"cacheunit_build.lint.rules.{name}")
+        module = importlib.import_module(f"cacheunit_build.lint.rules.{group.lower()}_{name}")
         assert [rule.code for rule in module.RULES] == [code for code in RULES if code.startswith(group)]
 
 

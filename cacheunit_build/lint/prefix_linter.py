@@ -8,10 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.results import Location, Violation
-from cacheunit_build.lint.rules import layout, project
-from cacheunit_build.lint.rules.characters import character_matches, control_token_matches, mixed_normalization
-from cacheunit_build.lint.rules.leaks import leak_matches, secret_matches
-from cacheunit_build.lint.rules.volatile import is_volatile, volatile_matches
+from cacheunit_build.lint.rules import cu4_layout, cu5_project
+from cacheunit_build.lint.rules.cu1_volatile import is_volatile, volatile_matches
+from cacheunit_build.lint.rules.cu2_leaks import leak_matches, secret_matches
+from cacheunit_build.lint.rules.cu3_characters import character_matches, control_token_matches, mixed_normalization
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,7 +109,7 @@ class PrefixLinter:
             offset = min(matches)
             segment, match = matches[offset]
             target = self._context.targets[artifact.target]
-            problem = layout.volatile_before_stable(
+            problem = cu4_layout.volatile_before_stable(
                 artifact, target.target.cache, match.severity, offset, token_counter(target)
             )
             if problem is not None:
@@ -131,7 +131,7 @@ class PrefixLinter:
         for artifact in variant.artifacts:
             cache_rule = self._context.targets[artifact.target].target.cache
             label = f"{artifact.prefix} for {artifact.target}" if self._manifest.matrix else f"for {artifact.target}"
-            for problem in layout.token_count_problems(artifact, cache_rule):
+            for problem in cu4_layout.token_count_problems(artifact, cache_rule):
                 labelled = replace(problem, message=f"{label}: {problem.message}")
                 # The subject is the target alone, so that the variants of a prefix are reported as one violation.
                 yield Violation.of(labelled, location, variant.variant.name, artifact.target)
@@ -144,7 +144,7 @@ class PrefixLinter:
         texts = [variant.rendered.system for variant in others]
         for artifact in first.artifacts:
             target = self._context.targets[artifact.target]
-            match = layout.variants_diverge_early(
+            match = cu4_layout.variants_diverge_early(
                 first.system, texts, artifact, target.target.cache, token_counter(target)
             )
             if match is not None:
@@ -158,11 +158,11 @@ class PrefixLinter:
         manifest = self._manifest
         if self.inputs.has_all_variants:
             used = {name for variant in self.inputs.variants for name in variant.rendered.used_variables}
-            for key, name, problem in project.unused_names(manifest, used):
+            for key, name, problem in cu5_project.unused_names(manifest, used):
                 yield Violation.of(problem, self._manifest_name(key, name), manifest.name)
         keys = dict.fromkeys(manifest.variables, "variables")
         keys |= dict.fromkeys(manifest.data, "data") | dict.fromkeys(manifest.matrix, "matrix")
-        for name, problem in project.similar_names(keys, "variable"):
+        for name, problem in cu5_project.similar_names(keys, "variable"):
             yield Violation.of(problem, self._manifest_name(keys[name], name), manifest.name)
 
 

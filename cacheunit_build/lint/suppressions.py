@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.registry import code_prefix, unknown_rule_hint
 from cacheunit_build.lint.results import Location
-from cacheunit_build.lint.rules.project import IGNORE_COMMENT
+from cacheunit_build.lint.rules.cu5_project import IGNORE_COMMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ import click
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
-from cacheunit_build.cli.review_output import print_review
+from cacheunit_build.cli.pull_request_output import print_review
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.protocols import Selection
 

@@ -21,7 +21,7 @@ def textconv(context: Context, file: Path) -> int:
     Its targets come first, one line each. A file that is not a valid lock is printed unchanged.
     """
     from cacheunit_build.lockfile.format import parse_lock
-    from cacheunit_build.reports.lock import lock_text
+    from cacheunit_build.reports.git_textconv import lock_text
 
     data = read_file(context.folder / file)
     try:
