@@ -76,7 +76,7 @@ def test_every_file_that_was_looked_up_is_recorded_even_if_it_does_not_exist() -
     first, second = same.render(variant), same.render(variant)
     assert first == second
     assert first.system == "CG1."
-    exists = {lookup.path: lookup.found is not None for lookup in first.lookups}
+    exists = {lookup.path: lookup.fingerprint is not None for lookup in first.lookups}
     absent = {"templates/no.j2": False, "templates/gone.j2": False}
     present = [
         "templates/a.j2",

@@ -37,9 +37,9 @@ class ChangedInputs:
         if entry is None:
             return ()
         artifact, recorded = self._now.get(key), self._recorded.get(key)
-        now = {} if artifact is None else {lookup.path: lookup.found for lookup in artifact.lookups}
+        now = {} if artifact is None else {lookup.path: lookup.fingerprint for lookup in artifact.lookups}
         if recorded is not None and recorded.entry == entry:
-            then: Mapping[str, str | None] = {lookup.path: lookup.found for lookup in recorded.lookups}
+            then: Mapping[str, str | None] = {lookup.path: lookup.fingerprint for lookup in recorded.lookups}
         else:
             then = self._committed(now)
         fingerprint_of = self._adapters.files.fingerprint

@@ -59,7 +59,7 @@ class LoadedTarget:
         """The fingerprints of its vocabulary, and of request format, frame and cache rule."""
         rules = asdict(self.target.cache)
         del rules["evidence"], rules["warm_up_requests"]  # neither decides a byte
-        frame = {**asdict(self.target.frame), "files": [lookup.found for lookup in self.frame_lookups]}
+        frame = {**asdict(self.target.frame), "files": [lookup.fingerprint for lookup in self.frame_lookups]}
         profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
         return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
 
@@ -82,7 +82,7 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
-    vocabulary = () if path is None else (Lookup(path=path, found=tokenizer.identity),)
+    vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
         target=target, tokenizer=tokenizer, frame=frame, frame_lookups=lookups, vocabulary_lookups=vocabulary
     )
@@ -99,7 +99,7 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
     data = adapters.files.read(path)
     if data is None:
         raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
-    lookups = (Lookup(path=path, found=fingerprint(data)),)
+    lookups = (Lookup(path=path, fingerprint=fingerprint(data)),)
     if frame.chat_template is not None:
         return load_chat_template(data, path, frame.arguments), lookups
     return adapters.encoder(data, path, function, frame.arguments), lookups

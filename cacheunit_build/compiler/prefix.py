@@ -186,7 +186,7 @@ class _Inputs:
 
     def __init__(self, adapters: CompileInputs, manifest: Manifest, manifest_fingerprint: str) -> None:
         self.tools: tuple[Tool, ...] = ()
-        self.lookups = [Lookup(path=manifest.path, found=manifest_fingerprint)]
+        self.lookups = [Lookup(path=manifest.path, fingerprint=manifest_fingerprint)]
         self.faults: list[Fault] = []
         for index, file in enumerate(manifest.tools):
             self._read_tools(adapters, manifest, index, normal_path(file))
@@ -197,7 +197,7 @@ class _Inputs:
         try:
             data = adapters.files.read(path)
             found = None if data is None else fingerprint(data)
-            self.lookups.append(Lookup(path=path, found=found, asked_by=manifest.path))
+            self.lookups.append(Lookup(path=path, fingerprint=found, asked_by=manifest.path))
             if data is None:
                 raise fail(f'there is no file "{path}"')
             self.tools += parse_tools(parse_data(data, path, floats=True))

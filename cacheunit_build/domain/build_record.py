@@ -115,7 +115,7 @@ def prefix_record(artifacts: Iterable[ArtifactRecord], identities: Mapping[str, 
     """
     stored = tuple(_as_stored(artifact) for artifact in artifacts)
     return PrefixRecord(
-        inputs={lookup.path: lookup.found for artifact in stored for lookup in artifact.lookups},
+        inputs={lookup.path: lookup.fingerprint for artifact in stored for lookup in artifact.lookups},
         artifacts=stored,
         identities={artifact.target: identities[artifact.target] for artifact in stored},
     )
@@ -126,7 +126,7 @@ def _as_stored(artifact: ArtifactRecord) -> ArtifactRecord:
     return replace(
         artifact,
         plan=replace(artifact.plan, goal=None),
-        lookups=tuple(Lookup(path=lookup.path, found=lookup.found) for lookup in artifact.lookups),
+        lookups=tuple(Lookup(path=lookup.path, fingerprint=lookup.fingerprint) for lookup in artifact.lookups),
     )
 
 
@@ -180,7 +180,7 @@ def _parse_prefix(data: Mapping[str, Any]) -> PrefixRecord:
             entry=LockEntry(**artifact["entry"]),
             margin=artifact["margin"],
             plan=PaddingPlan(action=artifact["plan"][0], goal=None, reason=artifact["plan"][1]),
-            lookups=tuple(Lookup(path=path, found=inputs[path]) for path in artifact["lookups"]),
+            lookups=tuple(Lookup(path=path, fingerprint=inputs[path]) for path in artifact["lookups"]),
         )
         for artifact in data["artifacts"]
     )

@@ -46,12 +46,12 @@ class Lookup:
 
     Attributes:
         path: the file, relative to the project root.
-        found: the fingerprint of its bytes; None where there is no such file.
+        fingerprint: that of its bytes; None where there is no such file.
         asked_by: the file that names it; None for the manifest itself.
     """
 
     path: str
-    found: str | None
+    fingerprint: str | None
     asked_by: str | None = None
 
 

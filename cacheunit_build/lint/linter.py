@@ -147,7 +147,7 @@ class _ProjectLinter:
         prefix_by_path: dict[str, str] = {}
         for record in self._compiled.records:
             for lookup in record.lookups:
-                if lookup.found is not None:
+                if lookup.fingerprint is not None:
                     prefix_by_path.setdefault(lookup.path, record.prefix.partition("@")[0])
         for path, prefix in sorted(prefix_by_path.items()):
             for comment in self._context.suppressions(path).invalid_comments:

@@ -98,7 +98,7 @@ def _input_rows(lookups: Sequence[Lookup]) -> list[tuple[str, str]]:
     rows = []
     for lookup in _depth_first(lookups):
         depth[lookup.path] = depth.get(lookup.asked_by or "", -1) + 1
-        rows.append((f"    {'  ' * depth[lookup.path]}{lookup.path}", lookup.found or "absent"))
+        rows.append((f"    {'  ' * depth[lookup.path]}{lookup.path}", lookup.fingerprint or "absent"))
     return rows
 
 
@@ -131,7 +131,7 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         "request": entry.request,
         "token_ids": entry.token_ids,
         "inputs": [
-            {"path": lookup.path, "fingerprint": lookup.found, "asked_by": lookup.asked_by}
+            {"path": lookup.path, "fingerprint": lookup.fingerprint, "asked_by": lookup.asked_by}
             for lookup in artifact.record.lookups
         ],
         "locked": explanation.locked,

@@ -1,10 +1,10 @@
-"""The report of `explain --family`: which leading units the artifacts of each target share."""
+"""The report of `explain --sharing`: which leading units the artifacts of each target share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.formatting import names_together, plural
+from cacheunit_build.reports.formatting import names_together, plural, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def sharing_json(targets: Sequence[TargetSharing]) -> dict[str, Any]:
     """Returns the report as JSON values."""
-    return {
-        "families": [
+    report = {
+        "sharing": [
             {
                 "target": item.target,
                 "kind": item.rule.kind,
@@ -37,6 +37,7 @@ def sharing_json(targets: Sequence[TargetSharing]) -> dict[str, Any]:
             for item in targets
         ]
     }
+    return with_former_keys(report, {"families": "sharing"})
 
 
 def _node_json(node: SharingNode) -> dict[str, Any]:

@@ -237,7 +237,7 @@ class Renderer:
         data = self._read(path)
         if path not in self._lookups:
             digest = None if data is None else fingerprint(data)
-            self._lookups[path] = Lookup(path=path, found=digest, asked_by=asked_by)
+            self._lookups[path] = Lookup(path=path, fingerprint=digest, asked_by=asked_by)
         return data
 
     def _refuse_addresses(self, manifest: Manifest, text: str, variables: Mapping[str, Any]) -> None:

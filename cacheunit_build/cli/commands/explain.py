@@ -14,20 +14,24 @@ from cacheunit_build.domain.protocols import Selection
 @click.argument("name", required=False)
 @target_option
 @click.option(
-    "--family", is_flag=True, help="Show which leading units artifacts share, and what would make them share more."
+    "--sharing",
+    "--family",  # the former name
+    "show_sharing",
+    is_flag=True,
+    help="Show which leading units artifacts share, and what would make them share more.",
 )
 @format_option
 @with_context
-def explain(context: Context, name: str | None, target: str | None, form: str, *, family: bool) -> int:
+def explain(context: Context, name: str | None, target: str | None, form: str, *, show_sharing: bool) -> int:
     """Explain an artifact: its inputs, its plan with the reason, and what changed since the lock."""
     from cacheunit_build.builder.explain import explain as explain_artifacts
     from cacheunit_build.reports.explain import explain_blocks, explain_json
 
     selection = Selection(names=(name,) if name else (), target=target)
-    if family:
+    if show_sharing:
         return _explain_sharing(context, selection, form)
     if name is None:
-        raise click.UsageError("Missing argument 'NAME': the prefix to explain, or use --family for all")
+        raise click.UsageError("Missing argument 'NAME': the prefix to explain, or use --sharing for all")
     explanations = explain_artifacts(context.adapters(), selection)
     if form == "json":
         print_json(explain_json(explanations))
