@@ -27,7 +27,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpus import ROOT, START, TARGET, UNIT, USER, normal, pad_old, read_prompts
+from corpus import ROOT, START, TARGET, UNIT, USER, pad_by_comments, read_prompts, source_text
 from jinja2 import Environment, FileSystemLoader
 from tokenizers import Tokenizer
 
@@ -106,7 +106,7 @@ def main() -> int:
     if not prompts:
         print(f"error: no prompts/*.md in {arguments.corpus}", file=sys.stderr)
         return 2
-    texts = [normal(data) for data in (*prompts.values(), *instructions.values())]
+    texts = [source_text(data) for data in (*prompts.values(), *instructions.values())]
     rows: list[Row] = []
     print(f"commit {commit()}\n\n| row | measured | floor | ratio | spread | goal | met |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
@@ -550,7 +550,7 @@ def older_row(texts: Sequence[str], vocabulary: Vocabulary) -> Row:
         spent += tokens
         return tokens
 
-    final = sum(pad_old(f"{text}\n{SHARED}", UNIT, count).tokens for text in texts)
+    final = sum(pad_by_comments(f"{text}\n{SHARED}", UNIT, count).tokens for text in texts)
     return Row(name="encoded: the older algorithm", measured=[spent], floor=[final], unit="")
 
 
