@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import review
-from corpus import START, USER, normal
+from corpus import START, USER, source_text
 from servers import encode
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def send_changes(
     """
     tool_texts = [json.dumps(review.first_tool(path), indent=1) for path in sorted(tools.glob("*.json"))]
     prompts = [
-        review.split_prompt(name.lower(), normal(data), tool_texts[index % len(tool_texts)])
+        review.split_prompt(name.lower(), source_text(data), tool_texts[index % len(tool_texts)])
         for index, (name, data) in enumerate(sources.items())
     ]
     rows = []

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import review
 from changes import send_changes
-from corpus import START, USER, normal, read_prompts
+from corpus import START, USER, read_prompts, source_text
 from servers import BlockManager, block_manager, encode, llama_cpp, vllm
 
 from cacheunit_build import load
@@ -185,7 +185,7 @@ class Tally:
 def read_short_prompts(folder: Path, most: int | None) -> dict[str, bytes]:
     """Returns the first `most` prompts that are short enough, and prints the names of those that are not."""
     prompts = read_prompts(folder)
-    lengths = {name: len(encode(normal(data))) for name, data in prompts.items()}
+    lengths = {name: len(encode(source_text(data))) for name, data in prompts.items()}
     for name, tokens in lengths.items():
         if tokens > LONGEST:
             print(f"Left out, longer than {LONGEST:,} tokens: {name}, {tokens:,}\n")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpus import START, USER, normal, read_prompts
+from corpus import START, USER, read_prompts, source_text
 from tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ def main() -> int:
         return 2
     named = list(sources.items())[: arguments.most]
     prompts = [
-        split_prompt(name.lower(), normal(data), json.dumps(first_tool(tools[index % len(tools)]), indent=1))
+        split_prompt(name.lower(), source_text(data), json.dumps(first_tool(tools[index % len(tools)]), indent=1))
         for index, (name, data) in enumerate(named)
     ]
     with tempfile.TemporaryDirectory() as folder:

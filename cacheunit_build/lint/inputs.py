@@ -10,7 +10,7 @@ from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.segment import Segment
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.manifest import expand
-from cacheunit_build.parsing.tools import NOT_SENT
+from cacheunit_build.parsing.tools import CLIENT_ONLY_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,7 +115,7 @@ def _sent_texts(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple
     elif isinstance(value, dict):
         for key, item in value.items():
             is_property = keys[-1:] == ("properties",)
-            if key in NOT_SENT and not is_property:
+            if key in CLIENT_ONLY_KEYS and not is_property:
                 continue
             if not key.isascii():
                 yield (*keys, key), key

@@ -1,4 +1,4 @@
-"""A file of the project -> its value, read by its extension."""
+"""Reads a data or tool file of a project, by its extension."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from cacheunit_build.parsing.yaml import read_yaml
 
 
 def parse_data(data: bytes, path: str, *, floats: bool = False) -> Document:
-    """YAML and JSON as values, everything else as text; with `floats`, floats of YAML are numbers too.
+    """Returns the value of a YAML (`.yaml`, `.yml`) or JSON (`.json`) file, or the text of any other file.
+
+    Args:
+        data: the bytes of the file.
+        path: the file.
+        floats: whether floats of YAML are numbers, and not text.
 
     Raises:
-        CacheunitError: the bytes are not what the extension says.
+        CacheunitError: every fault in the file.
     """
     extension = path.rpartition(".")[2].lower()
     if extension in {"yaml", "yml"}:

@@ -1,10 +1,11 @@
-"""Bytes of a source file -> text, or a plain value and the line of each of its keys. Strict: what is odd is a fault."""
+"""Reads JSON files: their value, and the line of each key. Refuses what JSON parsers read in different ways."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from cacheunit_build.domain.document import Document, decode, normalize_newlines
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 
 class SpelledFloat(float):
-    """A float that prints as it was typed."""
+    """A float that prints as it was written in the file: `1.50`, `1e3`.
+
+    Attributes:
+        spelling: the characters in the file.
+    """
 
     def __new__(cls, spelling: str) -> Self:
-        """The number that `spelling` means."""
+        """Returns the number that `spelling` stands for."""
         number = super().__new__(cls, spelling)
         number.spelling = spelling
         return number
@@ -34,103 +39,170 @@ class SpelledFloat(float):
 
 
 def read_json(data: bytes, path: str, *, lines: bool = True) -> Document:
-    """One JSON value; floats keep their spelling. Without `lines`, none are looked for, which is much quicker.
+    """Returns the JSON value of a file. Floats keep their spelling, texts get LF line ends.
+
+    Args:
+        data: the bytes of the file.
+        path: the file, for messages.
+        lines: whether to find the line of each key and item, which takes longer than parsing.
 
     Raises:
-        CacheunitError: not JSON, a duplicate key, `NaN` or `Infinity`, a lone surrogate.
+        CacheunitError: not JSON, a duplicate key, `NaN` or `Infinity`, a lone surrogate, or nested too deeply.
     """
     text = decode(data, path)
     try:
-        value = json.loads(text, object_pairs_hook=_pairs, parse_float=_float, parse_constant=_constant)
-    except json.JSONDecodeError as error:
-        raise fail(f"not valid JSON: {error.msg}", path=path, line=error.lineno) from None
-    except _OddJsonError as error:
-        raise fail(error.args[0], path=path, line=_line_of_odd(text, error.args[1])) from None
-    except (RecursionError, ValueError) as error:
-        raise fail(f"not valid JSON: {error}", path=path) from None
-    try:
-        value = _map_text(value)
-        odd = re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
+        value = _with_normal_newlines(_StrictParser(text, path).parse())
     except RecursionError:
-        raise fail("not valid JSON: nested too deep", path=path) from None
-    if odd is not None:
-        half = re.search(r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|\\u[dD][c-fC-F]", text)
-        line = None if half is None else text.count("\n", 0, half.start()) + 1
-        raise fail("half of a surrogate pair, which is no character", path=path, line=line)
-    return Document(path=path, value=value, lines=dict(reversed([*_json_lines(text)])) if lines else {})
+        raise fail("not valid JSON: nested too deeply", path=path) from None
+    _refuse_lone_surrogates(text, path)
+    return Document(path=path, value=value, lines=dict(_key_lines(text)) if lines else {})
 
 
-class _OddJsonError(Exception):
-    """Valid for a JSON parser, and yet not one clear value."""
+@dataclass(frozen=True, slots=True)
+class _StrictParser:
+    """Python's JSON parser, with functions for objects, floats and constants that refuse what is ambiguous.
+
+    Attributes:
+        text: the text of the file.
+        path: the file, for messages.
+    """
+
+    text: str
+    path: str
+
+    def parse(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Returns the value.
+
+        Raises:
+            CacheunitError: the first fault.
+            RecursionError: the text is nested too deeply.
+        """
+        try:
+            return json.loads(
+                self.text, object_pairs_hook=self._object, parse_float=self._float, parse_constant=self._constant
+            )
+        except json.JSONDecodeError as error:
+            raise fail(f"not valid JSON: {error.msg}", path=self.path, line=error.lineno) from None
+        except ValueError as error:  # an integer of more digits than Python converts
+            raise fail(f"not valid JSON: {error}", path=self.path) from None
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Returns an object as a mapping."""
+        mapping: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in mapping:
+                raise fail(f'duplicate key "{key}"', path=self.path, line=_line_of_duplicate(self.text, key))
+            mapping[key] = value
+        return mapping
+
+    def _float(self, spelling: str) -> SpelledFloat:
+        """Returns a number that has a fraction or an exponent."""
+        number = SpelledFloat(spelling)
+        if math.isinf(number):
+            message = f"{spelling} is too large for a number"
+            raise fail(message, path=self.path, line=_line_of_lexeme(self.text, spelling))
+        return number
+
+    def _constant(self, name: str) -> None:
+        """Refuses `NaN`, `Infinity` and `-Infinity`, which Python reads and JSON does not have."""
+        raise fail(f"{name} is not a JSON number", path=self.path, line=_line_of_lexeme(self.text, name))
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _OddJsonError(f'duplicate key "{key}"', key)
-        found[key] = value
-    return found
+_ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
+r"""An escape in a JSON text; group 1 is half of a surrogate pair without the other half.
+
+    \ud83d\ude80   a pair        \n, \\   another escape        \ud83d!   group 1        \ude80   group 1
+"""
 
 
-def _float(spelling: str) -> SpelledFloat:
-    number = SpelledFloat(spelling)
-    if math.isinf(number):
-        raise _OddJsonError(f"{spelling} is too large for a number", spelling)
-    return number
+def _refuse_lone_surrogates(text: str, path: str) -> None:
+    """Raises a fault for half of a surrogate pair, since it cannot be written as UTF-8."""
+    for escape in _ESCAPE.finditer(text):
+        if escape[1]:
+            line = text.count("\n", 0, escape.start()) + 1
+            raise fail(f"{escape[1]} is half of a surrogate pair, not a character", path=path, line=line)
 
 
-def _constant(word: str) -> None:
-    raise _OddJsonError(f"{word} is not a JSON number", word)
+_LEXEME = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+"""A string with its quotes, a bracket, comma or colon, or a number or name."""
 
 
-_JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+def _lexemes(text: str) -> Iterator[tuple[str, int]]:
+    """Yields each lexeme of a JSON text and its line."""
+    line, end = 1, 0
+    for match in _LEXEME.finditer(text):
+        line += text.count("\n", end, match.start())
+        end = match.start()
+        yield match[0], line
 
 
-_BARE: Keys = ("", -1)
+def _line_of_lexeme(text: str, wanted: str) -> int | None:
+    """Returns the line of the first number or name that is spelled like `wanted`."""
+    return next((line for lexeme, line in _lexemes(text) if lexeme == wanted), None)
 
 
-def _line_of_odd(text: str, word: str) -> int | None:
-    """The line of the first key that repeats `word` in its object, or of the bare constant `word`."""
+def _line_of_duplicate(text: str, key: str) -> int | None:
+    """Returns the line of the second `key` in the first object that has it twice."""
     seen: set[Keys] = set()
-    for keys, line in _json_lines(text, bare=word):
-        if keys in seen or keys == _BARE:
+    for keys, line in _key_lines(text):
+        if keys in seen and keys[-1] == key:
             return line
         seen.add(keys)
     return None
 
 
-def _json_lines(text: str, bare: str | None = None) -> Iterator[tuple[Keys, int]]:
-    """The line of each value's keys in JSON text, in order, repeated keys too; `_BARE` for the constant `bare`."""
-    open_: list[list[Any]] = []  # for each open list or object: [its next index, or None in an object; its present key]
-    line, last = 1, 0
+@dataclass(slots=True)
+class _Container:
+    """A list or an object that is not yet closed.
+
+    Attributes:
+        is_list: whether it is a list.
+        key: the index or key of the value that is read now; before the first one -1 in a list, and empty in an object.
+    """
+
+    is_list: bool
+    key: str | int
+
+    def starts_value(self, lexeme: str, previous: str) -> bool:
+        """Returns whether `lexeme` is the next item or the next key, and if so moves on to it."""
+        if self.is_list:
+            starts = lexeme not in (",", ":")
+            self.key = int(self.key) + 1 if starts else self.key
+        else:
+            starts = lexeme.startswith('"') and previous in ("{", ",")
+            self.key = json.loads(lexeme) if starts else self.key
+        return starts
+
+
+def _key_lines(text: str) -> Iterator[tuple[Keys, int]]:
+    """Yields the keys that lead to each value and the line of its key or item, in order, duplicate keys too.
+
+    text                 yields
+    {"a": [1,            () 1, ("a",) 1, ("a", 0) 1
+      {"b": "x"}],       ("a", 1) 2, ("a", 1, "b") 2
+     "c":
+       null}             ("c",) 3: the line of the key
+    """
+    containers: list[_Container] = []
+    previous = ""
     yield (), 1
-    before = ""
-    for match in _JSON_PART.finditer(text):
-        part = match[0]
-        line, last = line + text.count("\n", last, match.start()), match.start()
-        inside = tuple(level[1] for level in open_)
-        if part == bare:
-            yield _BARE, line
-        if part in "}]":
-            open_ = open_[:-1]
-        elif open_ and open_[-1][0] is None and part[0] == '"' and before in "{,":
-            open_[-1][1] = json.loads(part)
-            yield (*inside[:-1], open_[-1][1]), line
-        elif open_ and open_[-1][0] is not None and part not in ",:":
-            open_[-1][1], open_[-1][0] = open_[-1][0], open_[-1][0] + 1
-            yield (*inside[:-1], open_[-1][1]), line
-        if part in "{[":
-            open_.append([None, None] if part == "{" else [0, 0])
-        before = part
+    for lexeme, line in _lexemes(text):
+        if lexeme in ("}", "]"):
+            containers.pop()
+        elif containers and containers[-1].starts_value(lexeme, previous):
+            yield tuple(container.key for container in containers), line
+        if lexeme in ("{", "["):
+            is_list = lexeme == "["
+            containers.append(_Container(is_list=is_list, key=-1 if is_list else ""))
+        previous = lexeme
 
 
-def _map_text(value: Any) -> Any:  # noqa: ANN401
-    """`value` with every text in it brought to LF line ends."""
+def _with_normal_newlines(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns `value` with LF line ends in every text in it, keys excepted."""
     if isinstance(value, str):
         return normalize_newlines(value)
     if isinstance(value, list):
-        return [_map_text(item) for item in value]
+        return [_with_normal_newlines(item) for item in value]
     if isinstance(value, dict):
-        return {key: _map_text(item) for key, item in value.items()}
+        return {key: _with_normal_newlines(item) for key, item in value.items()}
     return value

@@ -1,8 +1,14 @@
-"""Tool files -> canonical tools: one form, one order of keys, valid schemas.
+"""Reads tool files: one tool or a list, in the form of OpenAI, Anthropic or MCP, into one canonical form.
 
-The order of keys: `name`, `description`, `parameters`, then `strict` in a tool; by code point in every object of a
-schema. Lists that have no order (`required`, and those of `dependentRequired`) are sorted; all others, and the values
-of `enum`, `const`, `default` and `examples`, stay as they were written.
+Two files that differ only in the order of what has no order give the same bytes:
+
+    what                                                   order in the canonical form
+    keys of a tool                                         name, description, schema, strict
+    keys of every object in a schema                       by code point
+    lists of `required` and `dependentRequired`            sorted
+    other lists (oneOf, anyOf, allOf, prefixItems, enum)   as written
+    values of enum, const, default, examples               as written, keys of their objects too
+    tools of a file                                        as written
 """
 
 from __future__ import annotations
@@ -19,153 +25,180 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.document import Document
 
-NOT_SENT = frozenset({"title", "annotations", "outputSchema", "icons", "execution", "_meta"})
+CLIENT_ONLY_KEYS = frozenset({"title", "annotations", "outputSchema", "icons", "execution", "_meta"})
 """Keys of an MCP tool that describe it to the client and are not part of a request."""
 
-_SCHEMA_KEYS = {"parameters": "OpenAI", "input_schema": "Anthropic", "inputSchema": "MCP"}
-_KNOWN = frozenset({"type", "name", "description", "strict", *_SCHEMA_KEYS, *NOT_SENT})
+_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+"""The key of the schema in the forms of OpenAI, Anthropic and MCP."""
+
+_SCHEMA_KEY_OF_TYPE = {"function": "parameters", "custom": "input_schema"}
+"""The key of the schema that goes with each `type` of a tool."""
+
+_TOOL_KEYS = frozenset({"type", "name", "description", "strict", *_SCHEMA_KEYS, *CLIENT_ONLY_KEYS})
 _NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
 
 
 def parse_tools(document: Document) -> tuple[Tool, ...]:
-    """The tools of one file: one tool or a list, in the form of OpenAI, Anthropic or MCP.
+    """Returns the tools of one file, in canonical form and in the order of the file.
 
     Raises:
         CacheunitError: every fault in the file.
     """
-    listed = document.value if isinstance(document.value, list) else [document.value]
+    is_list = isinstance(document.value, list)
+    values = document.value if is_list else [document.value]
     faults: list[Fault] = []
     tools: list[Tool] = []
-    for index, raw in enumerate(listed):
-        reader = _ToolReader(document, (index,) if isinstance(document.value, list) else ())
-        tool = reader.tool(raw)
-        faults += reader.faults
-        if tool is not None:
-            tools.append(tool)
-    if not listed:
-        faults.append(Fault(message="the file holds no tool", path=document.path))
+    for index, value in enumerate(values):
+        try:
+            tools.append(_ToolReader(document, (index,) if is_list else ()).tool(value))
+        except CacheunitError as error:
+            faults += error.faults
+    if not values:
+        faults.append(Fault(message="the file contains no tools", path=document.path))
     if faults:
         raise CacheunitError(*sorted(faults, key=lambda fault: fault.line or 0))
     return tuple(tools)
 
 
 class _ToolReader:
-    """Reads one tool, collecting faults."""
+    """Reads one tool of a file, and collects its faults on the way."""
 
     def __init__(self, document: Document, keys: tuple[int, ...]) -> None:
         self._document = document
-        self._keys: tuple[str | int, ...] = keys
-        self._kind: object = None
-        self.faults: list[Fault] = []
+        self._keys: tuple[str | int, ...] = keys  # lead to the mapping that has name and schema
+        self._outer_type: object = None  # `type` beside "function", in OpenAI's nested form
+        self._faults: list[Fault] = []
 
-    def tool(self, raw: Any) -> Tool | None:  # noqa: ANN401
-        if not isinstance(raw, dict):
-            self._fault("a tool is one mapping")
-            return None
-        if "function" in raw:
-            raw = self._unwrapped(raw)
-        name, description = raw.get("name"), raw.get("description", "")
+    def tool(self, value: Any) -> Tool:  # noqa: ANN401 - any value of the file
+        """Returns the tool in canonical form.
+
+        Raises:
+            CacheunitError: every fault in it.
+        """
+        if not isinstance(value, dict):
+            self._add_fault("a tool must be a mapping")
+            raise CacheunitError(*self._faults)
+        fields = self._unwrapped(value) if "function" in value else value
+        name: Any = fields.get("name")
+        description = fields.get("description", "")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            self._fault("the tool has no name" if name is None else f"{name!r} cannot name a tool", "name")
+            self._add_fault("the tool has no name" if name is None else f"{name!r} is not a valid tool name", "name")
         if not isinstance(description, str):
-            self._fault("a description is text", "description")
-        if not isinstance(raw.get("strict", False), bool):
-            self._fault('"strict" is true or false', "strict")
-        for key in (key for key in raw if key not in _KNOWN):
-            self._fault(f'unknown key "{key}" in a tool', key)
-        schema = self._schema(raw)
-        if self.faults:
-            return None
+            self._add_fault('"description" must be text', "description")
+        if not isinstance(fields.get("strict", False), bool):
+            self._add_fault('"strict" must be true or false', "strict")
+        for key in (key for key in fields if key not in _TOOL_KEYS):
+            self._add_fault(f'unknown key "{key}" in a tool', key)
+        schema = self._schema(fields)
+        if self._faults:
+            raise CacheunitError(*self._faults)
         path, line = self._document.path, self._document.line(self._keys)
-        return Tool(name=name, description=description, schema=schema, strict=raw.get("strict"), path=path, line=line)
+        return Tool(
+            name=name, description=description, schema=schema, strict=fields.get("strict"), path=path, line=line
+        )
 
-    def _unwrapped(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """What stands in OpenAI's `{"type": "function", "function": {…}}`."""
-        inner = raw["function"]
-        self._kind = raw.get("type", "function")
-        mixed = sorted(raw.keys() - {"type", "function"})
-        if mixed:
-            self._fault(f'mixes two forms: "function" beside "{mixed[0]}"', mixed[0])
+    def _unwrapped(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Returns the inner mapping of OpenAI's nested form, `{"type": "function", "function": {…}}`."""
+        inner = value["function"]
+        self._outer_type = value.get("type", "function")
+        others = sorted(value.keys() - {"type", "function"})
+        if others:
+            self._add_fault(f'mixes two forms of tools: "function" and "{others[0]}" side by side', others[0])
         if not isinstance(inner, dict):
-            self._fault('"function" is a mapping', "function")
+            self._add_fault('"function" must be a mapping', "function")
             return {}
         self._keys = (*self._keys, "function")
         return inner
 
-    def _schema(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        forms = [key for key in _SCHEMA_KEYS if key in raw]
-        if len(forms) > 1:
-            self._fault(f'mixes two forms: "{forms[0]}" and "{forms[1]}"', forms[1])
-        kind = raw.get("type", self._kind)
-        if kind not in (None, "function", "custom"):
-            self._fault(f'a tool of type "{kind}" is run by the provider, and has no schema to compile', "type")
-        wanted = {"function": "parameters", "custom": "input_schema"}.get(kind) if isinstance(kind, str) else None
-        if wanted is not None and forms not in ([wanted], []):
-            self._fault(f'mixes two forms: type "{kind}" and "{forms[0]}"', forms[0])
-        schema = raw[forms[0]] if forms else {"properties": {}}
+    def _schema(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the canonical schema of a tool's arguments; a tool without a schema takes none."""
+        key = self._schema_key(fields)
+        keys = () if key is None else (key,)
+        schema = {"properties": {}} if key is None else fields[key]
         if not isinstance(schema, dict):
-            self._fault(f'"{forms[0]}" is a JSON Schema, a mapping', forms[0])
+            self._add_fault(f'"{key}" must be a mapping, a JSON Schema', *keys)
             return {}
         try:
             for message, place in _schema_faults(schema):
-                self._fault(message, *forms, *place)
-            plain = {} if self.faults else json.loads(json.dumps({"type": "object", **schema}))
-            return dict(_ordered(plain))
+                self._add_fault(message, *keys, *place)
+            return {} if self._faults else _canonical(json.loads(json.dumps({"type": "object", **schema})))
         except RecursionError:
-            self._fault("the schema is nested too deep", *forms)
+            self._add_fault("the schema is nested too deeply", *keys)
             return {}
 
-    def _fault(self, message: str, *keys: str | int) -> None:
+    def _schema_key(self, fields: Mapping[str, Any]) -> str | None:
+        """Returns the key of the schema, None where there is none; a form that is not clear is a fault."""
+        present = [key for key in _SCHEMA_KEYS if key in fields]
+        if len(present) > 1:
+            self._add_fault(f'mixes two forms of tools: "{present[0]}" and "{present[1]}"', present[1])
+        kind = fields.get("type", self._outer_type)
+        if kind is not None and not (isinstance(kind, str) and kind in _SCHEMA_KEY_OF_TYPE):
+            self._add_fault(f'tools of type "{kind}" are run by the provider and cannot be compiled', "type")
+        elif kind is not None and present and present != [_SCHEMA_KEY_OF_TYPE[kind]]:
+            self._add_fault(f'mixes two forms of tools: type "{kind}" and "{present[0]}"', present[0])
+        return present[0] if present else None
+
+    def _add_fault(self, message: str, *keys: str | int) -> None:
+        """Collects a fault at the value under `keys` of the tool."""
         line = self._document.line((*self._keys, *keys))
-        self.faults.append(Fault(message=message, path=self._document.path, line=line))
+        self._faults.append(Fault(message=message, path=self._document.path, line=line))
 
 
 def _schema_faults(schema: dict[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """What is not valid JSON Schema (draft 2020-12), and where in the schema."""
+    """Yields each violation of JSON Schema (draft 2020-12): a message, and the keys that lead to it in the schema."""
     from jsonschema import Draft202012Validator
 
     if schema.get("type", "object") != "object":
-        yield 'the schema of a tool has "type": "object"', ("type",)
+        yield 'the schema of a tool must have "type": "object"', ("type",)
     validator = Draft202012Validator(Draft202012Validator.META_SCHEMA)
     for error in sorted(validator.iter_errors(schema), key=lambda error: [str(part) for part in error.absolute_path]):
         place = tuple(error.absolute_path)
         yield f"not valid JSON Schema at {'.'.join(map(str, place)) or 'the top'}: {error.message}", place
 
 
-def _ordered(schema: Any) -> Any:  # noqa: ANN401
-    """A schema with the keys of its objects by code point, and lists without an order sorted."""
-    if not isinstance(schema, dict):
-        return schema
-    return {key: _HANDLERS.get(key, _as_written)(schema[key]) for key in sorted(schema)}
+def _canonical(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns a schema with its keys by code point, and its values in canonical form."""
+    return {key: _CANONICAL_VALUES.get(key, _as_written)(schema[key]) for key in sorted(schema)}
 
 
-def _as_written(value: Any) -> Any:  # noqa: ANN401
+def _as_written(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns the value of a keyword that is not a schema: a name, a number, `enum`, `default`."""
     return value
 
 
-def _by_name(value: Any) -> Any:  # noqa: ANN401
-    """A mapping of names to schemas."""
-    return {name: _ordered(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
+def _subschema(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns a schema in canonical form; `true` and `false` are schemas too."""
+    return _canonical(value) if isinstance(value, dict) else value
 
 
-def _in_list(value: Any) -> Any:  # noqa: ANN401
-    """A list of schemas, whose order matters, or one schema."""
-    return [_ordered(item) for item in value] if isinstance(value, list) else _ordered(value)
+def _subschemas_by_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns a mapping of names to schemas, sorted by name."""
+    return {name: _subschema(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
 
 
-def _sorted(value: Any) -> Any:  # noqa: ANN401
+def _subschemas_in_order(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns a list of schemas in its order, or one schema."""
+    return [_subschema(item) for item in value] if isinstance(value, list) else _subschema(value)
+
+
+def _sorted_names(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns a list of names, sorted."""
     return sorted(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
 
 
-def _sorted_by_name(value: Any) -> Any:  # noqa: ANN401
-    return {name: _sorted(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
+def _sorted_names_by_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns a mapping of names to lists of names, all sorted."""
+    return {name: _sorted_names(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
 
 
-_HANDLERS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _by_name),
-    **dict.fromkeys(("oneOf", "anyOf", "allOf", "prefixItems", "items"), _in_list),
-    **dict.fromkeys(("additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"), _ordered),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems"), _ordered),
-    "required": _sorted,
-    "dependentRequired": _sorted_by_name,
+_CANONICAL_VALUES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(
+        ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _subschemas_by_name
+    ),
+    **dict.fromkeys(("oneOf", "anyOf", "allOf", "prefixItems", "items"), _subschemas_in_order),
+    **dict.fromkeys(("additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"), _subschema),
+    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems"), _subschema),
+    "required": _sorted_names,
+    "dependentRequired": _sorted_names_by_name,
 }
+"""The function that makes the value of a keyword canonical; values of all other keywords stay as written."""
