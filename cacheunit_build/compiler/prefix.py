@@ -214,5 +214,5 @@ def _duplicate_tools(tools: Sequence[Tool]) -> list[Fault]:
         other = first.setdefault(tool.name, tool)
         if other is not tool:
             message = f'tool "{tool.name}" already exists, in {other.path}'
-            faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="keep one of the two"))
+            faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="remove one of them"))
     return faults
