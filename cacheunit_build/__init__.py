@@ -22,7 +22,7 @@ __all__ = [
     "pad_text_concat",
 ]
 
-_HOMES = {
+_MODULES = {
     "AlignmentError": "compiler.padding",
     "CacheunitError": "domain.errors",
     "Fault": "domain.errors",
@@ -37,9 +37,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
