@@ -56,14 +56,17 @@ class Ran:
 
     @property
     def out(self) -> str:
+        """The text on standard output."""
         return self.output.decode()
 
     @property
     def err(self) -> str:
+        """The text on standard error."""
         return self.errors.decode()
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - a report
+        """The JSON report on standard output."""
         return json.loads(self.output)
 
 
@@ -89,7 +92,7 @@ class Project:
         return self.cacheunit("-C", self.root, *arguments, stdin=stdin)
 
     def built(self, *arguments: str) -> Ran:
-        """Builds, and asserts that it succeeds without a word on standard error."""
+        """Builds, and asserts that the build succeeds and writes nothing to standard error."""
         ran = self.run("build", *arguments)
         assert (ran.code, ran.err) == (0, ""), ran.err
         return ran
@@ -105,9 +108,11 @@ class Project:
         return [(item["kind"], item["prefix"] or item["path"]) for item in self.checked(*arguments)["drift"]]
 
     def path(self, path: str) -> Path:
+        """Returns the absolute path of a file of the project."""
         return self.root / path
 
     def read(self, path: str) -> bytes:
+        """Returns the bytes of a file of the project."""
         return (self.root / path).read_bytes()
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
@@ -118,7 +123,7 @@ class Project:
             file.write_bytes(data if isinstance(data, bytes) else data.encode())
 
     def edit(self, path: str, old: str, new: str) -> None:
-        """Replaces a text in a file, which must contain it."""
+        """Replaces a text in a file; fails if the file does not contain it."""
         text = self.read(path).decode()
         assert old in text
         self.write({path: text.replace(old, new)})
@@ -146,6 +151,8 @@ class Project:
 
 
 class _StandardInput(io.BytesIO):
+    """Standard input as bytes, with its usual name."""
+
     name = "<stdin>"
 
 
@@ -175,7 +182,7 @@ def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixtu
 
 @pytest.fixture
 def project(tmp_path: Path, cacheunit: Cacheunit) -> Project:
-    """An empty project."""
+    """Returns an empty project."""
     root = tmp_path / "project"
     root.mkdir()
     return Project(root=root, cacheunit=cacheunit)
