@@ -445,15 +445,17 @@ def test_an_empty_segment_has_no_fingerprint() -> None:
 # The table of formats
 
 
-@pytest.mark.parametrize("has_marker", [True, False], ids=["marked", "unmarked"])
+@pytest.mark.parametrize("with_marker", [True, False], ids=["marked", "unmarked"])
 @pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
-@pytest.mark.parametrize("form", MARKERS)
-def test_a_recognized_fragment_gets_messages_appended_as_its_own_format_does(
-    form: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], has_marker: bool
+@pytest.mark.parametrize("format_name", MARKERS)
+def test_messages_are_appended_to_a_recognized_fragment_as_its_own_format_does(
+    format_name: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], with_marker: bool
 ) -> None:
-    frozen = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form] if has_marker else None)
+    frozen = fragment(
+        format_name, system=system, tools=tools, turns=turns, marker=MARKERS[format_name] if with_marker else None
+    )
     message = {"role": "user", "content": "Hi"}
-    assert format_of(frozen).append(frozen, [message]) == FORMATS[form].append(frozen, [message])
+    assert format_of(frozen).append(frozen, [message]) == FORMATS[format_name].append(frozen, [message])
 
 
 def test_a_prompt_is_recognized_as_text_and_an_empty_fragment_as_a_chat() -> None:
@@ -461,16 +463,16 @@ def test_a_prompt_is_recognized_as_text_and_an_empty_fragment_as_a_chat() -> Non
     assert format_of({}).append({}, ["Hi"]) == {"messages": ["Hi"]}
 
 
-@pytest.mark.parametrize("form", MARKERS)
-def test_content_blocks_are_tools_system_text_and_messages_without_markers(form: FormatName) -> None:
-    marker = FORMATS[form].markers[0]
-    blocks = FORMATS[form].content_blocks(fragment(form, tools=TOOLS, turns=TURNS, marker=marker))
-    unmarked = fragment(form, tools=TOOLS, turns=TURNS)
-    assert blocks == FORMATS[form].content_blocks(unmarked)
+@pytest.mark.parametrize("format_name", MARKERS)
+def test_content_blocks_are_tools_system_text_and_messages_without_markers(format_name: FormatName) -> None:
+    marker = FORMATS[format_name].markers[0]
+    blocks = FORMATS[format_name].content_blocks(fragment(format_name, tools=TOOLS, turns=TURNS, marker=marker))
+    unmarked = fragment(format_name, tools=TOOLS, turns=TURNS)
+    assert blocks == FORMATS[format_name].content_blocks(unmarked)
     assert [json.loads(block) for block in blocks[:2]] == unmarked["tools"]
     assert [json.loads(block)["text"] for block in blocks[2:]] == [SYSTEM + PADDING, *(turn.text for turn in TURNS)]
     assert not any(marker in block for block in blocks)
 
 
-def test_the_only_content_block_of_a_text_is_its_prompt() -> None:
+def test_the_only_content_block_of_a_text_prompt_is_the_prompt() -> None:
     assert FORMATS["text"].content_blocks(fragment("text")) == (json.dumps(SYSTEM + PADDING, ensure_ascii=False),)

@@ -191,7 +191,7 @@ def test_loading_needs_the_standard_library_only(locked: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["cacheunit.toml", "pyproject.toml"])
-def test_settings_that_are_not_toml_are_an_error_of_the_input(locked: Project, name: str) -> None:
+def test_settings_that_are_not_valid_toml_are_an_error(locked: Project, name: str) -> None:
     locked.write({name: "build = [\n"})
     with pytest.raises(CacheunitError, match=f"{name}:.*not valid TOML"):
         load("one", root=str(locked.root))
