@@ -170,6 +170,7 @@ def on_terminal(project: Project, *arguments: str, columns: int = 100, **variabl
     return shown.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_colours_are_used_on_terminals_only_and_not_with_no_color(shop: Project) -> None:
     shop.edit("templates/c.md.j2", "sort", "{{ nobody }}")
     assert "\x1b" not in shop.run("build").err
@@ -177,6 +178,7 @@ def test_colours_are_used_on_terminals_only_and_not_with_no_color(shop: Project)
     assert "\x1b" not in on_terminal(shop, "build", NO_COLOR="1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [50, 80, 200])
 def test_a_table_fits_the_width_of_the_terminal(shop: Project, columns: int) -> None:
     shop.edit("templates/c.md.j2", "sort", "[bold]sort[/bold]")
@@ -187,6 +189,7 @@ def test_a_table_fits_the_width_of_the_terminal(shop: Project, columns: int) -> 
     assert lines[-1].endswith("lock written")
 
 
+@pytest.mark.slow
 def test_names_that_look_like_markup_are_printed_unchanged(shop: Project) -> None:
     shop.write({"prefixes/[bold].yaml": "system: c.md.j2\n"})
     assert "[bold]" in on_terminal(shop, "build")
