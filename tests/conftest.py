@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class CommandResult:
     """The result of one run of the command line.
 
     Attributes:
@@ -73,7 +73,7 @@ class Ran:
 class Cacheunit(Protocol):
     """The command line, called in this process."""
 
-    def __call__(self, *arguments: str | Path, stdin: bytes = b"") -> Ran: ...
+    def __call__(self, *arguments: str | Path, stdin: bytes = b"") -> CommandResult: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,16 +88,16 @@ class Project:
     root: Path
     cacheunit: Cacheunit
 
-    def run(self, *arguments: str | Path, stdin: bytes = b"") -> Ran:
+    def run(self, *arguments: str | Path, stdin: bytes = b"") -> CommandResult:
         return self.cacheunit("-C", self.root, *arguments, stdin=stdin)
 
-    def built(self, *arguments: str) -> Ran:
+    def build(self, *arguments: str) -> CommandResult:
         """Builds, and asserts that the build succeeds and writes nothing to standard error."""
         ran = self.run("build", *arguments)
         assert (ran.code, ran.err) == (0, ""), ran.err
         return ran
 
-    def checked(self, *arguments: str) -> Any:  # noqa: ANN401 - a report
+    def check(self, *arguments: str) -> Any:  # noqa: ANN401 - a report
         """Returns the JSON report of `check`, and asserts that the exit code agrees with it."""
         ran = self.run("check", *arguments, "--format", "json")
         assert ran.code == (2 if ran.json["errors"] else 0 if ran.json["ok"] else 1)
@@ -105,7 +105,7 @@ class Project:
 
     def drift(self, *arguments: str) -> list[tuple[str, str]]:
         """Returns each difference that `check` reports: its kind, and the prefix or else the path."""
-        return [(item["kind"], item["prefix"] or item["path"]) for item in self.checked(*arguments)["drift"]]
+        return [(item["kind"], item["prefix"] or item["path"]) for item in self.check(*arguments)["drift"]]
 
     def path(self, path: str) -> Path:
         """Returns the absolute path of a file of the project."""
@@ -170,12 +170,12 @@ def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixtu
 
     monkeypatch.setattr(LocalTokenizerLoader, "load", load_once)
 
-    def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
+    def run(*arguments: str | Path, stdin: bytes = b"") -> CommandResult:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_StandardInput(stdin), encoding="utf-8"))
         capsysbinary.readouterr()
         code = cli.run([str(argument) for argument in arguments])
         output, errors = capsysbinary.readouterr()
-        return Ran(code=code, output=output, errors=errors)
+        return CommandResult(code=code, output=output, errors=errors)
 
     return run
 
@@ -189,7 +189,7 @@ def project(tmp_path: Path, cacheunit: Cacheunit) -> Project:
 
 
 @pytest.fixture
-def copied(project: Project) -> Callable[[str], Project]:
+def copy_project(project: Project) -> Callable[[str], Project]:
     """Returns a function that copies a project of tests/projects, without its expected output, into `project`."""
 
     def copy(name: str) -> Project:

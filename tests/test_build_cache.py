@@ -29,7 +29,7 @@ from cacheunit_build.templating.renderer import Renderer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from conftest import Cacheunit, Project, Ran
+    from conftest import Cacheunit, CommandResult, Project
 
     from cacheunit_build.compiler.prefix import CompiledPrefix
     from cacheunit_build.domain.manifest import Variant
@@ -137,7 +137,7 @@ class ChangeSequences(RuleBasedStateMachine):
     numbers: ClassVar[Any] = itertools.count()
     steps: ClassVar[int] = 0
     stamp_hits: ClassVar[int] = 0
-    expected_results: ClassVar[dict[bytes, tuple[Ran, Ran, dict[str, bytes]]]] = {}
+    expected_results: ClassVar[dict[bytes, tuple[CommandResult, CommandResult, dict[str, bytes]]]] = {}
 
     def __init__(self) -> None:
         super().__init__()
@@ -341,10 +341,12 @@ class ChangeSequences(RuleBasedStateMachine):
         for path in (RECORD, STAMPED):
             (self.uncached_root / path).unlink(missing_ok=True)
 
-    def run_without_cache(self, *arguments: str) -> Ran:
+    def run_without_cache(self, *arguments: str) -> CommandResult:
         return self.run("-C", self.uncached_root, *arguments, "--format", "json", "--jobs", "1")
 
-    def expected(self, files: Mapping[str, bytes], names: tuple[str, ...]) -> tuple[Ran, Ran, dict[str, bytes]]:
+    def expected(
+        self, files: Mapping[str, bytes], names: tuple[str, ...]
+    ) -> tuple[CommandResult, CommandResult, dict[str, bytes]]:
         """Returns the results of check and build without a cache, and the files after; once for equal files."""
         folder = (self.root / "build").is_dir()
         key = hashlib.sha256(repr((sorted(files.items()), folder, names)).encode()).digest()
@@ -462,9 +464,9 @@ HEAVY = {"jinja2", "yaml", "pydantic", "tiktoken", "tokenizers", "watchdog", "ri
 def shop(project: Project) -> Project:
     """Returns the base project, built, with files that are surely older than its record."""
     project.write(BASE)
-    project.built()
+    project.build()
     age_sources(project)
-    project.built()
+    project.build()
     return project
 
 
@@ -524,7 +526,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_build_reads_no_file_that_is_surely_older_than_the_record(shop: Project, reads: list[str]) -> None:
     age_sources(shop)
-    shop.built()
+    shop.build()
     assert reads == []
 
 
@@ -554,12 +556,12 @@ def freeze_stat(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_may_be_as_new_as_the_record_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BASE)
     freeze_stat(monkeypatch)
-    project.built()
+    project.build()
     just_after = project.path("templates/a.md.j2").stat().st_ctime_ns + 1
     set_start(project.path(RECORD), just_after)  # does not depend on the speed of the disk
     project.edit("templates/a.md.j2", "one", "two")  # at once and of the same size: the stat is unchanged
     assert "two" not in project.read("build/a/small.txt").decode()
-    project.built()
+    project.build()
     assert "two" in project.read("build/a/small.txt").decode()
 
 
@@ -568,10 +570,10 @@ def test_an_edit_that_keeps_a_trusted_stat_is_found_by_check_only(
 ) -> None:
     """Shows that the test above can fail."""
     freeze_stat(monkeypatch)
-    shop.built()
+    shop.build()
     age_sources(shop)
     shop.edit("templates/a.md.j2", "one", "two")
-    shop.built()
+    shop.build()
     assert "two" not in shop.read("build/a/small.txt").decode()
     assert shop.drift() == [("changed", "a")]
 
@@ -592,9 +594,9 @@ def test_an_edit_during_a_long_build_is_found_although_the_stat_is_unchanged(
         return rendered
 
     monkeypatch.setattr(Renderer, "render", render_then_edit)
-    project.built()
+    project.build()
     os.utime(project.path(RECORD), ns=(now + 10_000_000_000, now + 10_000_000_001))  # as if the rest took ten seconds
-    project.built()
+    project.build()
     assert "two" in project.read("build/a/small.txt").decode()
 
 
@@ -609,8 +611,8 @@ def test_the_record_describes_the_bytes_that_were_rendered(project: Project, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(Renderer, "render", render_then_edit)
-        project.built()
-    project.built()
+        project.build()
+    project.build()
     assert project.read("build/a/small.txt").decode().startswith("Edited while it was built.")
 
 
@@ -640,7 +642,7 @@ def compiled_by_build(project: Project, monkeypatch: pytest.MonkeyPatch, *argume
 
     with monkeypatch.context() as patched:
         patched.setattr(PrefixCompiler, "compile", record_call)
-        project.built(*arguments)
+        project.build(*arguments)
     return sorted(names)
 
 
@@ -710,7 +712,7 @@ def test_after_a_change_of_an_installed_vocabulary_everything_is_compiled(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.write({"prefixes/a.yaml": "system: a.md.j2\nvariables: {product: one}\ntargets: [kimi]\n"})
-    shop.built()
+    shop.build()
     changed = stat_of(__file__)
     monkeypatch.setattr(
         build_cache, "stat_of", lambda path: changed if str(path).endswith("tokenizer.json") else stat_of(path)
@@ -723,7 +725,7 @@ def test_after_a_change_of_the_vocabulary_of_an_estimate_it_is_compiled(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write({"prefixes/a.yaml": "system: a.md.j2\ntargets: [kimi]\n", "templates/a.md.j2": "One.\n"})
-    project.built()
+    project.build()
     changed = stat_of(__file__)
     monkeypatch.setattr(
         build_cache, "stat_of", lambda path: changed if Path(path).suffix in {".json", ".gz"} else stat_of(path)
@@ -762,7 +764,7 @@ def test_a_changed_vocabulary_of_the_project_is_tokenizer_drift_and_compiled(
 ) -> None:
     project.write({"cacheunit.toml": OWN, "model/tokenizer.json": vocabulary_file()})
     project.write({"prefixes/a.yaml": "system: a.md.j2\npadding: off\n", "templates/a.md.j2": "One one.\n"})
-    project.built()
+    project.build()
     assert compiled_by_build(project, monkeypatch) == []
     project.write({"model/tokenizer.json": vocabulary_file(("n", "e"))})
     assert project.drift() == [("tokenizer", "a")]
@@ -777,14 +779,14 @@ def test_the_lock_has_the_vocabulary_of_the_reused_artifacts(project: Project) -
     first, second = vocabulary_file(), vocabulary_file(("n", "e"))
     project.write({"cacheunit.toml": OWN, "model/tokenizer.json": first, "templates/a.md.j2": "One.\n"})
     project.write({f"prefixes/{name}.yaml": "system: a.md.j2\n" for name in ("a", "b")})
-    project.built()
+    project.build()
     first_lock = project.read(LOCK_FILE)
     project.write({"model/tokenizer.json": second})
     project.path(LOCK_FILE).unlink()
     assert project.run("build", "a").code == 0
     project.write({"model/tokenizer.json": first})
     project.path("prefixes/a.yaml").unlink()
-    project.built()
+    project.build()
     assert json.loads(project.read(LOCK_FILE))["targets"] == json.loads(first_lock)["targets"]
 
 
@@ -793,9 +795,9 @@ def test_a_lock_edited_by_hand_is_still_drift_after_a_build_of_another_prefix(sh
     lock = json.loads(shop.read(LOCK_FILE))
     lock["targets"]["chatty"]["profile"] = "sha256:" + "0" * 64
     shop.write({LOCK_FILE: json.dumps(lock, indent=2) + "\n"})
-    shop.built("a")
+    shop.build("a")
     assert shop.drift() == [("profile", "deep/c")]
-    shop.built()
+    shop.build()
     assert shop.drift() == []
 
 
@@ -831,7 +833,7 @@ def test_a_target_with_a_python_encoder_is_compiled_at_each_build(
             "templates/a.md.j2": "One.\n",
         }
     )
-    project.built()
+    project.build()
     before = json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["token_ids"]
     assert compiled_by_build(project, monkeypatch) == ["a"]
     word_file.write_text("second")
@@ -877,12 +879,12 @@ def test_a_chat_template_has_its_full_range_limit_in_each_thread(project: Projec
         {f"prefixes/p{number}.yaml": "system: a.md.j2\ntargets: [chatty]\npadding: off\n" for number in range(12)}
     )
     before = sys.getswitchinterval()
-    project.built("--jobs", "1")
+    project.build("--jobs", "1")
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(5):
             shutil.rmtree(project.path(".cacheunit"))
-            project.built("--jobs", "4")
+            project.build("--jobs", "4")
     finally:
         sys.setswitchinterval(before)
 
@@ -892,15 +894,15 @@ def test_a_chat_template_has_its_full_range_limit_in_each_thread(project: Projec
 
 def test_check_never_writes_the_cache(project: Project) -> None:
     project.write(BASE)
-    project.checked()
+    project.check()
     assert not project.path(".cacheunit").exists()
-    project.built()
+    project.build()
     before = project.snapshot()
-    project.checked()
+    project.check()
     assert project.snapshot() == before
     project.edit("templates/a.md.j2", "one", "two")
     before = project.snapshot()
-    project.checked()
+    project.check()
     assert project.snapshot() == before
 
 
@@ -954,11 +956,11 @@ def test_a_cache_that_cannot_be_written_changes_nothing(project: Project) -> Non
     project.write(BASE)
     project.path(RECORD).mkdir(parents=True)
     for _ in range(2):
-        project.built()
+        project.build()
         assert project.drift() == []
     project.edit("templates/a.md.j2", "one", "two")
     assert project.drift() == [("changed", "a")]
-    project.built()
+    project.build()
     assert project.drift() == []
     assert [path.name for path in project.path(".cacheunit").iterdir() if path.suffix == ".tmp"] == []
 
@@ -967,7 +969,7 @@ def test_a_cache_that_cannot_be_written_changes_nothing(project: Project) -> Non
 def test_concurrent_processes_that_share_a_cache_agree(project: Project) -> None:
     project.write(BASE)
     project.write({f"prefixes/p{number}.yaml": "system: general.md.j2\n" for number in range(10)})
-    project.built()
+    project.build()
     project.edit("templates/general.md.j2", "one", "two")
     running = [
         subprocess.Popen(
@@ -981,7 +983,7 @@ def test_concurrent_processes_that_share_a_cache_agree(project: Project) -> None
     assert project.drift() == []
     with_cache = project.files()
     shutil.rmtree(project.path(".cacheunit"))
-    project.built()
+    project.build()
     assert project.files() == with_cache
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def shop(project: Project) -> Project:
     """Returns the base project, built, with files that are older than its stamp."""
     project.write(BASE)
-    project.built()
+    project.build()
     age_sources(project)
     return project
 
@@ -41,7 +41,7 @@ def stamped_outputs(project: Project) -> tuple[str | None, str | None]:
 
 def test_the_stamp_contains_what_build_and_check_print(shop: Project) -> None:
     built, checked = stamped_outputs(shop)
-    assert built == shop.built().out.rstrip("\n")
+    assert built == shop.build().out.rstrip("\n")
     assert checked == shop.run("check").out.rstrip("\n")
 
 
@@ -100,7 +100,7 @@ def test_the_stamp_is_not_valid_after_a_change_of(shop: Project, change: str) ->
 
 def test_recently_changed_files_are_compared_by_content(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BASE)
-    project.built()
+    project.build()
     monkeypatch.setattr(BuildStamp, "_contents_match", lambda *_: False)
     assert stamped_outputs(project) == (None, None)
     age_sources(project)
@@ -111,7 +111,7 @@ def test_recently_changed_files_are_read_only_once_after_a_while(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(BASE)
-    project.built()
+    project.build()
     later = project.path(STAMPED).stat().st_mtime_ns + 60_000_000_000
     monkeypatch.setattr(build_stamp, "file_system_time", lambda _: later)
     assert None not in stamped_outputs(project)
@@ -123,7 +123,7 @@ def test_files_are_read_each_time_while_they_are_recently_changed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(BASE)
-    project.built()
+    project.build()
     before = project.read(STAMPED)
     monkeypatch.setattr(build_stamp, "file_system_time", lambda _: 0)
     assert None not in stamped_outputs(project)
@@ -177,7 +177,7 @@ def test_a_build_without_changes_replaces_a_broken_stamp_and_a_check_does_not(sh
     shop.run("check")
     assert unchanged_output(str(shop.root), ["check"]) is None
     assert shop.snapshot() == before
-    shop.built()
+    shop.build()
     assert unchanged_output(str(shop.root), ["check"]) == shop.run("check").out.rstrip("\n")
     stamps = [json.loads(data.partition(b"\n")[2]) for data in (intact, shop.read(STAMPED))]
     assert {**stamps[0], "begun": 0} == {**stamps[1], "begun": 0}

@@ -34,10 +34,10 @@ FINGERPRINT = re.compile("sha256:[0-9a-f]{64}")
 
 
 @pytest.fixture
-def shop(copied: Callable[[str], Project]) -> Project:
+def shop(copy_project: Callable[[str], Project]) -> Project:
     """Returns the project "shared-partial", built."""
-    project = copied("shared-partial")
-    project.built()
+    project = copy_project("shared-partial")
+    project.build()
     return project
 
 
@@ -123,7 +123,7 @@ def test_a_target_that_no_selected_prefix_uses_is_an_error(shop: Project) -> Non
 def test_a_target_can_be_named_by_one_of_its_models(shop: Project) -> None:
     shop.edit("templates/c.md.j2", "tickets", "letters")
     assert shop.drift("--target", "deepseek-v4-pro") == [("changed", "c")]
-    shop.built("--target", "deepseek-v4-pro")
+    shop.build("--target", "deepseek-v4-pro")
     assert shop.drift("--target", "deepseek-v4") == []
 
 
@@ -287,8 +287,8 @@ def test_the_json_report_of_targets_has_its_stable_keys(shop: Project) -> None:
         assert {"claim", "grade", "checked", "source"} <= set(evidence)
 
 
-def test_json_reports_print_non_ascii_characters_unescaped(copied: Callable[[str], Project]) -> None:
-    assert "büro/窓口 1" in copied("prefix-name-not-ascii").run("build", "--format", "json").out
+def test_json_reports_print_non_ascii_characters_unescaped(copy_project: Callable[[str], Project]) -> None:
+    assert "büro/窓口 1" in copy_project("prefix-name-not-ascii").run("build", "--format", "json").out
 
 
 # show and explain
@@ -451,7 +451,7 @@ def test_init_creates_a_project_that_builds_and_passes_the_check(project: Projec
     assert {"cacheunit.toml", ".gitattributes", ".gitignore"} < set(created)
     assert "build/** -text" in project.read(".gitattributes").decode()
     assert ".cacheunit/" in project.read(".gitignore").decode().split()
-    project.built()
+    project.build()
     assert project.run("check").code == 0
 
 
@@ -472,7 +472,7 @@ def test_init_creates_prefixes_that_render_to_the_given_prompts(project: Project
         (tmp_path / f"{name}.md").write_bytes(text.encode())
         files.append(tmp_path / f"{name}.md")
     assert project.run("init", *files).code == 0
-    project.built()
+    project.build()
     for name, text in PROMPTS.items():
         built = project.read(f"build/{name}/deepseek-v4.txt").decode()
         assert built.startswith(text)

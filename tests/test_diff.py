@@ -14,7 +14,7 @@ from support import reference
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Project, Ran
+    from conftest import CommandResult, Project
 
 UNIT = 16
 SETTINGS = f"""
@@ -155,7 +155,7 @@ def project_and_copy(project: Project) -> tuple[Project, Path]:
     return project, copy
 
 
-def changes(ran: Ran) -> dict[str, Any]:
+def changes(ran: CommandResult) -> dict[str, Any]:
     """Returns the changes in a JSON report of `diff` by prefix; asserts that the exit code agrees with them."""
     assert ran.code in (0, 1), ran.err
     assert ran.code == bool(ran.json["changes"])
@@ -262,7 +262,7 @@ def test_compared_with_a_lock_still_cached_tokens_are_unknown_for_a_stated_reaso
     project_and_copy: tuple[Project, Path],
 ) -> None:
     project, copy = project_and_copy
-    project.built()
+    project.build()
     shutil.copy(project.path("cacheunit.lock"), copy.parent / "old.lock")
     project.edit("templates/last.j2", "The end.", "Fin.")
     ran = project.run("diff", "--against", copy.parent / "old.lock", "--format", "json")
@@ -311,7 +311,7 @@ def test_the_text_diff_shows_invisible_characters(project_and_copy: tuple[Projec
 
 def test_faults_of_old_sources_are_reported_and_the_rest_is_compared(project_and_copy: tuple[Project, Path]) -> None:
     project, copy = project_and_copy
-    project.built()
+    project.build()
     shutil.copy(project.path("cacheunit.lock"), copy)
     (copy / "prefixes/b.yaml").write_text("system: deep/one.j2\ntarget: chat\n")
     project.edit("templates/last.j2", "The end.", "Fin.")
@@ -448,7 +448,7 @@ def test_the_report_is_the_same_with_and_without_a_cache(repository: Project) ->
     repository.edit("templates/last.j2", "The end.", "Fin.")
     repository.write({"prefixes/new.yaml": "targets: [chat]\nsystem: deep/one.j2\nvariables: {product: New}\n"})
     without_cache = repository.run("diff", "--format", "json")
-    repository.built()
+    repository.build()
     assert repository.run("diff", "--format", "json").output == without_cache.output
     assert changes(without_cache)["new"]["shares"] == "b"
 

@@ -31,10 +31,10 @@ def run_program(project: Project, *arguments: str, code: str = PROGRAM) -> tuple
 
 
 @pytest.fixture
-def shop(copied: Callable[[str], Project]) -> Project:
+def shop(copy_project: Callable[[str], Project]) -> Project:
     """Returns the project "shared-partial", built."""
-    project = copied("shared-partial")
-    project.built()
+    project = copy_project("shared-partial")
+    project.build()
     return project
 
 

@@ -19,7 +19,7 @@ from cacheunit_build.adapters.storage.project_files import DiskFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from conftest import Project, Ran
+    from conftest import CommandResult, Project
 
 LOCK_FILE = "cacheunit.lock"
 STYLE = "templates/partials/style.md.j2"
@@ -28,10 +28,10 @@ PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; mai
 
 
 @pytest.fixture
-def shop(copied: Callable[[str], Project]) -> Project:
+def shop(copy_project: Callable[[str], Project]) -> Project:
     """Returns the project "shared-partial", built: three prefixes, two of which include the same template."""
-    project = copied("shared-partial")
-    project.built()
+    project = copy_project("shared-partial")
+    project.build()
     return project
 
 
@@ -66,7 +66,7 @@ def change_lock(project: Project, change: Callable[[Any], None]) -> None:
 
 def changed_sources(project: Project) -> dict[str, list[str]]:
     """Returns the changed sources that `check` reports for each changed prefix."""
-    drift = project.checked()["drift"]
+    drift = project.check()["drift"]
     assert {item["kind"] for item in drift} <= {"changed"}
     return {item["prefix"]: item["because"] for item in drift}
 
@@ -99,8 +99,8 @@ def test_deleting_or_breaking_the_cache_changes_no_output(shop: Project) -> None
         shutil.rmtree(shop.path(".cacheunit"))
         if cache:
             shop.write({".cacheunit/inputs.json": cache})
-        assert shop.checked()["ok"]
-        shop.built()
+        assert shop.check()["ok"]
+        shop.build()
         assert shop.files() == before
 
 
@@ -126,14 +126,14 @@ def test_without_a_cache_git_is_used_to_name_the_changed_sources(shop: Project, 
 
 
 def test_git_is_used_for_a_new_template_and_for_a_project_in_a_subfolder(
-    project: Project, copied: Callable[[str], Project], git: Callable[..., None]
+    project: Project, copy_project: Callable[[str], Project], git: Callable[..., None]
 ) -> None:
-    copied("shared-partial")
+    copy_project("shared-partial")
     (project.root / "inner").mkdir()
     for name in ("prefixes", "templates", "cacheunit.toml"):
         (project.root / name).rename(project.root / "inner" / name)
     inner = type(project)(root=project.root / "inner", cacheunit=project.cacheunit)
-    inner.built()
+    inner.build()
     git("add", ".")
     git("commit", "--quiet", "--message", "built")
     shutil.rmtree(inner.path(".cacheunit"))
@@ -151,7 +151,7 @@ def test_git_is_not_used_if_the_lock_differs_from_the_committed_one(shop: Projec
     git("add", ".")
     git("commit", "--quiet", "--message", "built")
     shop.edit(STYLE, "five", "six")
-    shop.built()
+    shop.build()
     shutil.rmtree(shop.path(".cacheunit"))
     shop.edit("templates/a.md.j2", "help", "assist")
     assert changed_sources(shop) == {"a": []}
@@ -196,7 +196,7 @@ def test_an_artifact_with_other_line_ends_or_a_byte_order_mark_is_edited(shop: P
     for other in (data + b"\n", data.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + data, b""):
         shop.write({"build/a/deepseek-v4.txt": other})
         assert shop.drift() == [("edited", "a")]
-        shop.built()
+        shop.build()
         assert shop.read("build/a/deepseek-v4.txt") == data
 
 
@@ -223,7 +223,7 @@ def test_an_added_and_a_removed_manifest_fail_the_check(shop: Project) -> None:
 def test_a_removed_variant_is_removed_from_lock_and_build_folder(shop: Project) -> None:
     shop.edit("prefixes/deep/b.yaml", "[de, en]", "[de, fr]")
     assert shop.drift() == [("removed", "deep/b@locale=en"), ("added", "deep/b@locale=fr")]
-    shop.built()
+    shop.build()
     assert sorted(entries(shop)) == ["a", "c", "deep/b@locale=de", "deep/b@locale=fr"]
     assert not shop.path("build/deep/b@locale=en").exists()
 
@@ -231,13 +231,13 @@ def test_a_removed_variant_is_removed_from_lock_and_build_folder(shop: Project) 
 def test_a_token_count_edited_by_hand_fails_the_check(shop: Project) -> None:
     change_lock(shop, lambda lock: lock["prefixes"]["a"]["deepseek-v4"].update(tokens=256))
     assert shop.drift() == [("changed", "a")]
-    shop.built()
+    shop.build()
     assert entries(shop)["a"]["deepseek-v4"]["tokens"] == 128
 
 
 def test_a_template_comment_changes_inputs_but_not_the_artifact(shop: Project) -> None:
     shop.edit(STYLE, "Answer", "{# short #}Answer")
-    assert shop.checked()["ok"]
+    assert shop.check()["ok"]
     changed = shop.run("explain", "a", "--format", "json").json["artifacts"][0]["changed"]
     assert [change["path"] for change in changed] == [STYLE]
     before = shop.files("build")
@@ -261,7 +261,7 @@ def test_a_changed_unit_of_a_target_is_profile_drift_of_its_artifacts_only(shop:
     assert shop.drift() == [("profile", "c")]
     refused = shop.run("build", "--locked")
     assert (refused.code, refused.out.split()[:3]) == (1, ["profile", "c", "small"])
-    shop.built()
+    shop.build()
     assert (entries(shop)["c"]["small"]["unit"], entries(shop)["c"]["small"]["tokens"] % 32) == (32, 0)
 
 
@@ -348,7 +348,7 @@ def test_after_a_manifest_is_removed_a_build_removes_its_artifacts_folders_and_l
 def test_after_the_build_folder_is_renamed_the_old_one_is_not_touched(shop: Project) -> None:
     before = shop.files("build")
     shop.edit("cacheunit.toml", "[target", 'build = "out"\n\n[target')
-    shop.built()
+    shop.build()
     assert shop.files("build") == before
     assert [data for _, data in sorted(shop.files("out").items())] == [data for _, data in sorted(before.items())]
 
@@ -400,26 +400,26 @@ def test_merge_conflict_markers_in_the_lock_are_reported_with_their_line(shop: P
 def test_building_one_prefix_keeps_the_entries_of_the_others(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
     before = entries(shop)
-    shop.built("a")
+    shop.build("a")
     after = entries(shop)
     assert after["a"] != before["a"]
     assert {**after, "a": None} == {**before, "a": None}
     assert {name for _, name in shop.drift()} == set(VARIANTS)
-    shop.built("deep/b@locale=en")
+    shop.build("deep/b@locale=en")
     assert {name for _, name in shop.drift()} == {"deep/b@locale=de"}
 
 
 def test_building_one_prefix_ignores_faults_of_the_others(shop: Project) -> None:
     shop.write({"prefixes/c.yaml": "nonsense: true\n"})
     shop.edit("templates/a.md.j2", "help", "assist")
-    shop.built("a")
+    shop.build("a")
     assert "c" in entries(shop)
 
 
 def test_building_one_target_keeps_the_entries_of_the_others(shop: Project) -> None:
     shop.edit("templates/c.md.j2", "tickets", "letters")
     before = entries(shop)["c"]
-    shop.built("--target", "small")
+    shop.build("--target", "small")
     after = entries(shop)["c"]
     assert after["deepseek-v4"] == before["deepseek-v4"]
     assert after["small"] != before["small"]
@@ -554,7 +554,7 @@ class RepeatableBuild:
         self.steps, _ = self.build(failing=-1)
         self.new = _outputs(project)
 
-    def build(self, *, failing: int, killed: bool = False) -> tuple[list[str], Ran | None]:
+    def build(self, *, failing: int, killed: bool = False) -> tuple[list[str], CommandResult | None]:
         """Builds with a fault at one operation; returns the operations, and the result unless it was killed."""
         shutil.rmtree(self.project.root)
         shutil.copytree(self._start, self.project.root)
@@ -571,12 +571,12 @@ class RepeatableBuild:
 
 
 @pytest.fixture
-def change(copied: Callable[[str], Project], tmp_path: Path) -> RepeatableBuild:
+def change(copy_project: Callable[[str], Project], tmp_path: Path) -> RepeatableBuild:
     """Returns a build that uses every kind of file operation."""
-    project = copied("shared-partial")
+    project = copy_project("shared-partial")
     project.path("prefixes/deep/b.yaml").unlink()
     project.edit("prefixes/c.yaml", "targets: [deepseek-v4, small]", "targets: [small]")
-    project.built()
+    project.build()
     change = RepeatableBuild(project, tmp_path / "start")
     assert {"mkdir", "open", "write", "fsync", "replace", "unlink", "rmdir"} <= set(change.steps)
     assert change.old.keys() - change.new.keys()
@@ -597,7 +597,7 @@ def test_a_build_killed_at_any_step_leaves_complete_files_and_the_next_build_fin
         assert (ran, change.partly_written(outputs)) == (None, []), (step, operation)
         assert outputs[LOCK_FILE] == change.old[LOCK_FILE] or outputs == change.new, (step, operation)
         assert project.run("check").code == (0 if outputs == change.new else 1), (step, operation)
-        project.built()
+        project.build()
         assert _without_temporary(_outputs(project)) == change.new, (step, operation)
 
 
@@ -605,7 +605,7 @@ def test_a_build_killed_at_any_step_leaves_complete_files_and_the_next_build_fin
 def test_the_next_build_removes_the_temporary_files_of_a_killed_build(change: RepeatableBuild) -> None:
     for step in range(len(change.steps)):
         change.build(failing=step, killed=True)
-        change.project.built()
+        change.project.build()
         assert _outputs(change.project) == change.new, (step, change.steps[step])
 
 
@@ -649,7 +649,7 @@ def test_after_a_fault_before_the_lock_is_in_place_the_old_lock_fails_the_check(
             change.steps[step],
         )
         assert change.project.run("check").code == 1
-        change.project.built()
+        change.project.build()
         assert _outputs(change.project) == change.new, (step, change.steps[step])
 
 
@@ -689,9 +689,9 @@ def test_a_fault_after_the_lock_is_in_place_does_not_report_that_nothing_was_loc
 
 @pytest.mark.parametrize("path", ["build", "build/a", "build/a/deepseek-v4.txt/x", "cacheunit.lock/x"])
 def test_a_file_or_folder_in_the_way_is_one_clear_error_and_nothing_is_written(
-    copied: Callable[[str], Project], path: str
+    copy_project: Callable[[str], Project], path: str
 ) -> None:
-    project = copied("shared-partial")
+    project = copy_project("shared-partial")
     project.write({path: "in the way"})
     before = project.files()
     ran = project.run("build")
@@ -704,9 +704,9 @@ def test_a_file_or_folder_in_the_way_is_one_clear_error_and_nothing_is_written(
 
 @pytest.mark.parametrize("path", ["build", "build/a", "build/a/deepseek-v4.txt"])
 def test_a_build_does_not_write_through_a_link_out_of_the_project(
-    copied: Callable[[str], Project], tmp_path: Path, path: str
+    copy_project: Callable[[str], Project], tmp_path: Path, path: str
 ) -> None:
-    project = copied("shared-partial")
+    project = copy_project("shared-partial")
     outside = tmp_path / "outside"
     outside.mkdir()
     link = project.path(path)
@@ -718,11 +718,11 @@ def test_a_build_does_not_write_through_a_link_out_of_the_project(
     assert not project.path(LOCK_FILE).exists()
 
 
-def test_a_cache_that_cannot_be_written_changes_nothing(copied: Callable[[str], Project]) -> None:
-    project = copied("shared-partial")
+def test_a_cache_that_cannot_be_written_changes_nothing(copy_project: Callable[[str], Project]) -> None:
+    project = copy_project("shared-partial")
     project.write({".cacheunit": "a file where the folder should be"})
-    project.built()
-    assert project.checked()["ok"]
+    project.build()
+    assert project.check()["ok"]
 
 
 # Concurrent processes and closed outputs
@@ -758,7 +758,7 @@ def test_a_closed_standard_output_is_no_bug(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
     code, errors = run_without_reader(shop, "build")
     assert (code in (0, 1), errors) == (True, b"")
-    assert shop.checked()["ok"]
+    assert shop.check()["ok"]
 
 
 @pytest.mark.parametrize("command", ["build", "show a"])

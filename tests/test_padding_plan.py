@@ -377,7 +377,7 @@ def test_a_budget_is_compared_with_the_lower_bound_of_an_estimate(project: Proje
             "templates/a.md.j2": repeated_words(1_000),
         }
     )
-    project.built()
+    project.build()
     project.edit("prefixes/a.yaml", "budget: 600", "budget: 400")
     ran = project.run("build")
     assert ran.code == 2

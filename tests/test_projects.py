@@ -63,10 +63,10 @@ PREPARED: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.fixture
-def refused(request: pytest.FixtureRequest, copied: Callable[[str], Project]) -> Project:
+def refused(request: pytest.FixtureRequest, copy_project: Callable[[str], Project]) -> Project:
     """Returns a copy of a wrong project, with the files added that git cannot store on every system."""
     name = request.param
-    project = copied(name)
+    project = copy_project(name)
     if name in PREPARED:
         PREPARED[name](project.root)
     return project
@@ -116,13 +116,13 @@ def test_a_wrong_project_is_refused_with_its_expected_errors_and_nothing_is_writ
 @pytest.mark.parametrize("name", BUILT)
 def test_a_good_project_builds_its_expected_artifacts_lock_and_report(
     name: str,
-    copied: Callable[[str], Project],
+    copy_project: Callable[[str], Project],
     golden: Callable[[str, bytes], None],
     request: pytest.FixtureRequest,
 ) -> None:
-    project = copied(name)
+    project = copy_project(name)
     sources = project.files()
-    ran = project.built()
+    ran = project.build()
     written = {path: data for path, data in project.files().items() if path not in sources}
     expected = PROJECTS / name / "expected"
     if request.config.getoption("--rewrite-goldens"):
@@ -138,10 +138,10 @@ def test_a_good_project_builds_its_expected_artifacts_lock_and_report(
 
 @pytest.mark.parametrize("name", BUILT)
 def test_every_request_fragment_contains_the_text_of_its_artifact_unescaped(
-    name: str, copied: Callable[[str], Project]
+    name: str, copy_project: Callable[[str], Project]
 ) -> None:
-    project = copied(name)
-    project.built()
+    project = copy_project(name)
+    project.build()
     texts = {path: data for path, data in project.files().items() if Path(path).parts[0] in ("build", "out")}
     for path, text in texts.items():
         if path.endswith(".txt"):
@@ -164,17 +164,19 @@ def test_an_include_cycle_is_an_error_that_names_its_templates_in_order(project:
     assert (ran.code, ran.err.startswith(beginning)) == (2, True), ran.err
 
 
-def test_line_ends_and_byte_order_marks_of_sources_do_not_change_artifacts(copied: Callable[[str], Project]) -> None:
-    project = copied("crlf-and-bom")
+def test_line_ends_and_byte_order_marks_of_sources_do_not_change_artifacts(
+    copy_project: Callable[[str], Project],
+) -> None:
+    project = copy_project("crlf-and-bom")
     assert b"\r\n" in project.read("templates/crlf.md.j2")
-    project.built()
+    project.build()
     for form in ("txt", "json"):
         assert project.read(f"build/crlf/deepseek-v4.{form}") == project.read(f"build/lf/deepseek-v4.{form}")
     entries = json.loads(project.read("cacheunit.lock"))["prefixes"]
     assert entries["crlf"] == entries["lf"]
 
 
-def test_braces_in_a_data_file_are_not_template_syntax(copied: Callable[[str], Project]) -> None:
-    project = copied("text-with-braces")
-    project.built()
+def test_braces_in_a_data_file_are_not_template_syntax(copy_project: Callable[[str], Project]) -> None:
+    project = copy_project("text-with-braces")
+    project.build()
     assert project.read("build/a/deepseek-v4.txt").startswith(project.read("notes.md"))

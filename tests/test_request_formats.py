@@ -187,7 +187,7 @@ def test_the_schema_of_an_anthropic_tool_has_type_object(project: Project) -> No
             "t.json": '{"name": "t", "parameters": {"properties": {"p": {"type": "string"}}}}',
         }
     )
-    project.built()
+    project.build()
     (body,) = json.loads(project.read("build/a/anthropic-512.json"))["tools"]
     assert body["input_schema"]["type"] == "object"
 

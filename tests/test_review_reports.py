@@ -28,7 +28,7 @@ def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
             "templates/b.md.j2": "Two.\n",
         }
     )
-    project.built()
+    project.build()
     return project
 
 
@@ -117,7 +117,7 @@ def test_explain_names_the_target_whose_rules_changed_and_no_unchanged_vocabular
     project.write(
         {"cacheunit.toml": target_table, "prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "One.\n"}
     )
-    project.built()
+    project.build()
     project.write({"cacheunit.toml": f"{target_table}cache = {{read = 0.5}}\n"})
     text = project.run("explain", "a").out
     assert "changed since the lock: rules of target own\n    was sha256:" in text

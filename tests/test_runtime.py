@@ -48,7 +48,7 @@ variables: {locale: '-', beta: '-'}
 def locked(project: Project) -> Project:
     """Returns a built project with prefixes for several request formats."""
     project.write(FILES)
-    project.built()
+    project.build()
     return project
 
 

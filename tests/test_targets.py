@@ -391,7 +391,7 @@ def test_the_default_target_needs_no_extra(project: Project, monkeypatch: pytest
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Be kind.\n"})
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    project.built()
+    project.build()
 
 
 # Reports

@@ -298,7 +298,7 @@ def test_a_number_in_a_yaml_schema_is_written_as_a_json_number(project: Project)
             "t.yaml": f"name: t\nparameters:\n  properties:\n    p: {{type: number, {numbers}}}\n",
         }
     )
-    project.built()
+    project.build()
     (tool,) = json.loads(project.read("build/a/openai.json"))["tools"]
     assert as_json(tool["parameters"]["properties"]["p"]) == (
         '{"default": 0.7, "enum": [-25.0, 3, "0.5", "007", "1.2.3"], '
@@ -478,7 +478,7 @@ def test_the_order_in_which_files_are_created_does_not_change_outputs(project: P
     for order in ([0, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1, 0], [3, 0, 6, 2, 5, 1, 4]):
         shutil.rmtree(project.root)
         project.write(_sources(order))
-        project.built()
+        project.build()
         outputs.append({path: data for path, data in project.files().items() if path.startswith(("build", "cache"))})
     assert outputs[0] == outputs[1] == outputs[2]
     assert len(outputs[0]) == 7
@@ -487,14 +487,14 @@ def test_the_order_in_which_files_are_created_does_not_change_outputs(project: P
 def test_tools_have_the_order_of_the_manifest_and_of_each_file(project: Project) -> None:
     listed = '[{"name": "y"}, {"name": "x"}]'
     project.write({**_sources(list(range(7))), "tools/d.json": listed})
-    project.built()
+    project.build()
     tools = json.loads(project.read("build/a/openai.json"))["tools"]
     assert [tool["name"] for tool in tools] == ["y", "x", "a", "c", "b"]
 
 
 def test_another_order_in_the_manifest_changes_the_artifact(project: Project) -> None:
     project.write(_sources(list(range(7))))
-    project.built()
+    project.build()
     project.edit("prefixes/a.yaml", "tools/d.json, tools/a.json", "tools/a.json, tools/d.json")
     assert project.drift() == [("changed", "a")]
 
@@ -524,15 +524,15 @@ def test_a_tool_file_listed_twice_is_a_duplicate_tool_name(project: Project) -> 
 def test_two_prefixes_can_use_the_same_tool(project: Project) -> None:
     project.write({f"prefixes/{name}.yaml": "tools: [t.json]\ntargets: [openai]\n" for name in "ab"})
     project.write({"t.json": '{"name": "x"}'})
-    project.built()
+    project.build()
     assert project.read("build/a/openai.json") == project.read("build/b/openai.json")
 
 
 def test_a_tool_file_is_an_input_whose_change_is_reported(project: Project) -> None:
     project.write(_sources(list(range(7))))
-    project.built()
+    project.build()
     project.write({"tools/c.json": '{"name": "c", "description": "New."}'})
-    (drift,) = project.checked()["drift"]
+    (drift,) = project.check()["drift"]
     assert (drift["prefix"], drift["kind"], drift["because"]) == ("a", "changed", ["tools/c.json"])
     (explained,) = project.run("explain", "a", "--format", "json").json["artifacts"]
     assert [item["path"] for item in explained["inputs"]][1:] == [f"tools/{letter}.json" for letter in "dacb"]
@@ -559,7 +559,7 @@ def test_a_changed_tool_is_not_reported_as_a_changed_vocabulary(project: Project
             "t.json": '{"name": "t"}',
         }
     )
-    project.built()
+    project.build()
     project.write({"t.json": '{"name": "t", "description": "New."}'})
     assert project.drift() == [("changed", "a")]
 
@@ -573,7 +573,7 @@ def test_a_number_in_a_tool_is_the_same_in_the_chat_template_and_in_the_request(
             "t.json": '{"name": "t", "parameters": {"minProperties": 2.00}}',
         }
     )
-    project.built()
+    project.build()
     (sent_tool,) = json.loads(project.read("build/a/mine.json"))["tools"]
     number = sent_tool["function"]["parameters"]["minProperties"]
     shown = project.run("show", "a", "--tokens").out.replace("|", "").splitlines()
@@ -584,6 +584,6 @@ def test_reformatting_a_tool_file_changes_no_artifact(project: Project) -> None:
     project.write(
         {**_sources(list(range(7))), "tools/c.json": '{"name":"c","inputSchema":{"title":"C","type":"object"}}'}
     )
-    project.built()
+    project.build()
     project.write({"tools/c.json": '{ "inputSchema": {"type": "object",\r\n "title": "C"},\r\n\t"name":"c" }\n'})
     assert project.drift() == []
