@@ -673,12 +673,12 @@ def test_only_prefixes_that_use_an_edited_file_are_compiled(shop: Project, monke
 
 def test_after_a_change_of_software_everything_is_compiled(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     software: list[Any] = BuildCache(shop.path(".cacheunit"))._software  # noqa: SLF001
-    interpreter, own, libraries = software
+    interpreter, package_files, libraries = software
     others = [
-        ["3.99", own, libraries],
-        [interpreter, own[1:], libraries],
-        [interpreter, [[0, *own[0][1:]], *own[1:]], libraries],
-        [interpreter, own, [[*libraries[0][:4], 1], *libraries[1:]]],
+        ["3.99", package_files, libraries],
+        [interpreter, package_files[1:], libraries],
+        [interpreter, [[0, *package_files[0][1:]], *package_files[1:]], libraries],
+        [interpreter, package_files, [[*libraries[0][:4], 1], *libraries[1:]]],
     ]
     before = shop.files()
     for other in others:
@@ -695,7 +695,7 @@ def test_the_recorded_software_is_python_this_package_and_the_libraries_that_aff
     import cacheunit_build
 
     software: list[Any] = BuildCache(shop.path(".cacheunit"))._software  # noqa: SLF001
-    interpreter, own, libraries = software
+    interpreter, package_files, libraries = software
     assert interpreter == sys.version
     package = Path(cacheunit_build.__file__).parent
     for path in (
@@ -703,7 +703,7 @@ def test_the_recorded_software_is_python_this_package_and_the_libraries_that_aff
         package / "adapters/storage/build_cache.py",
         package / "targets/deepseek-v4.toml",
     ):
-        assert stat_of(path) in own
+        assert stat_of(path) in package_files
     for module in (jinja2, yaml, tiktoken):
         assert stat_of(str(module.__file__)) in libraries
 

@@ -143,7 +143,7 @@ prices = st.floats(min_value=0, max_value=2)
 
 
 @given(st.integers(0, 90), st.integers(0, 90), units, minima, prices, prices)
-def test_the_cost_agrees_with_a_sum_over_single_requests(  # noqa: PLR0917 - hypothesis gives them in this order
+def test_the_cost_agrees_with_a_sum_over_single_requests(  # noqa: PLR0917 - hypothesis passes them in this order
     old: int, new: int, unit: int, minimum: int | None, read: float, write: float
 ) -> None:
     """The first request after the change writes what is not cached; later requests read it."""

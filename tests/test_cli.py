@@ -63,7 +63,7 @@ def test_every_command_has_help(cacheunit: Cacheunit, command: str) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Usage: cacheunit {command} ")
     first_words = " ".join(cli.COMMANDS[command].split()[:2]).rstrip(".,:")
-    assert ran.out.split("\n\n")[1].strip().startswith(first_words)  # the list of commands says the same
+    assert ran.out.split("\n\n")[1].strip().startswith(first_words)  # as in the list of commands
     assert cacheunit(command, "-h").out == ran.out
 
 
