@@ -1,4 +1,4 @@
-"""Units that prefixes share at their beginnings: the tree of `explain --family`, and the saving it predicts."""
+"""Units that prefixes share at their beginnings: the tree of `explain --sharing`, and the saving it predicts."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_moving_a_shared_section_to_the_front_saves_the_predicted_units(project:
                 f"templates/{name}.md.j2": f"You are {name}, {name * 9}.\n\n{{% include 'rules.md.j2' %}}\nGoodbye.\n",
             }
         )
-    (before,) = project.run("explain", "--family", "--format", "json").json["families"]
+    (before,) = project.run("explain", "--sharing", "--format", "json").json["sharing"]
     (section,) = before["sections"]
     assert (section["path"], section["prefixes"]) == ("templates/rules.md.j2", list(names))
     saved = before["units"] - before["unique"]
     for name in names:
         project.write({f"templates/{name}.md.j2": f"{SECTION.strip()}\n\nYou are {name}, {name * 9}.\n\n\nGoodbye.\n"})
-    (after,) = project.run("explain", "--family", "--format", "json").json["families"]
+    (after,) = project.run("explain", "--sharing", "--format", "json").json["sharing"]
     assert section["units_saved"] == after["units"] - after["unique"] - saved > 0
     assert after["tree"]["units"] * 2 == section["units_saved"]
 
@@ -83,7 +83,7 @@ def test_the_text_report_lists_each_branch_with_the_prefixes_that_share_it(proje
             "templates/b.md.j2": f"{head}Another end, which goes on for a little while and then is over at last.\n",
         }
     )
-    lines = project.run("explain", "--family").out.splitlines()
+    lines = project.run("explain", "--sharing").out.splitlines()
     assert lines[0].startswith("small: 3 artifacts, ")
     assert [line.strip().partition("  ")[2] for line in lines[2:]] == [
         "a (2 variants), b",
@@ -93,4 +93,11 @@ def test_the_text_report_lists_each_branch_with_the_prefixes_that_share_it(proje
         "b",
     ]
     assert project.run("explain").code == 2
-    assert project.run("explain", "--family", "no").code == 2
+    assert project.run("explain", "--sharing", "no").code == 2
+
+
+def test_the_former_names_of_option_and_key_still_work(project: Project) -> None:
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": SECTION})
+    report = project.run("explain", "--family", "--format", "json").json
+    assert report == project.run("explain", "--sharing", "--format", "json").json
+    assert report["families"] == report["sharing"]
