@@ -104,7 +104,7 @@ def test_deleting_or_breaking_the_cache_changes_no_output(shop: Project) -> None
         assert shop.files() == before
 
 
-def test_an_unused_file_is_no_drift(shop: Project) -> None:
+def test_an_unused_file_is_not_drift(shop: Project) -> None:
     shop.write({"templates/unused.md.j2": "{{ broken", "notes.md": "x", "data/unused.yaml": "a: [", ".hidden": "x"})
     assert shop.drift() == []
 
@@ -754,7 +754,7 @@ def run_without_reader(project: Project, *command: str) -> tuple[int, bytes]:
     return process.wait(timeout=60), errors
 
 
-def test_a_closed_standard_output_is_no_bug(shop: Project) -> None:
+def test_a_closed_standard_output_is_not_a_bug(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
     code, errors = run_without_reader(shop, "build")
     assert (code in (0, 1), errors) == (True, b"")
