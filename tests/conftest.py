@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class CommandResult:
     """The result of one run of the command line.
 
     Attributes:
@@ -56,21 +56,24 @@ class Ran:
 
     @property
     def out(self) -> str:
+        """The text on standard output."""
         return self.output.decode()
 
     @property
     def err(self) -> str:
+        """The text on standard error."""
         return self.errors.decode()
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - a report
+        """The JSON report on standard output."""
         return json.loads(self.output)
 
 
 class Cacheunit(Protocol):
     """The command line, called in this process."""
 
-    def __call__(self, *arguments: str | Path, stdin: bytes = b"") -> Ran: ...
+    def __call__(self, *arguments: str | Path, stdin: bytes = b"") -> CommandResult: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +88,16 @@ class Project:
     root: Path
     cacheunit: Cacheunit
 
-    def run(self, *arguments: str | Path, stdin: bytes = b"") -> Ran:
+    def run(self, *arguments: str | Path, stdin: bytes = b"") -> CommandResult:
         return self.cacheunit("-C", self.root, *arguments, stdin=stdin)
 
-    def built(self, *arguments: str) -> Ran:
-        """Builds, and asserts that it succeeds without a word on standard error."""
+    def build(self, *arguments: str) -> CommandResult:
+        """Builds, and asserts that the build succeeds and writes nothing to standard error."""
         ran = self.run("build", *arguments)
         assert (ran.code, ran.err) == (0, ""), ran.err
         return ran
 
-    def checked(self, *arguments: str) -> Any:  # noqa: ANN401 - a report
+    def check(self, *arguments: str) -> Any:  # noqa: ANN401 - a report
         """Returns the JSON report of `check`, and asserts that the exit code agrees with it."""
         ran = self.run("check", *arguments, "--format", "json")
         assert ran.code == (2 if ran.json["errors"] else 0 if ran.json["ok"] else 1)
@@ -102,12 +105,14 @@ class Project:
 
     def drift(self, *arguments: str) -> list[tuple[str, str]]:
         """Returns each difference that `check` reports: its kind, and the prefix or else the path."""
-        return [(item["kind"], item["prefix"] or item["path"]) for item in self.checked(*arguments)["drift"]]
+        return [(item["kind"], item["prefix"] or item["path"]) for item in self.check(*arguments)["drift"]]
 
     def path(self, path: str) -> Path:
+        """Returns the absolute path of a file of the project."""
         return self.root / path
 
     def read(self, path: str) -> bytes:
+        """Returns the bytes of a file of the project."""
         return (self.root / path).read_bytes()
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
@@ -118,7 +123,7 @@ class Project:
             file.write_bytes(data if isinstance(data, bytes) else data.encode())
 
     def edit(self, path: str, old: str, new: str) -> None:
-        """Replaces a text in a file, which must contain it."""
+        """Replaces a text in a file; fails if the file does not contain it."""
         text = self.read(path).decode()
         assert old in text
         self.write({path: text.replace(old, new)})
@@ -146,6 +151,8 @@ class Project:
 
 
 class _StandardInput(io.BytesIO):
+    """Standard input as bytes, with its usual name."""
+
     name = "<stdin>"
 
 
@@ -163,26 +170,26 @@ def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixtu
 
     monkeypatch.setattr(LocalTokenizerLoader, "load", load_once)
 
-    def run(*arguments: str | Path, stdin: bytes = b"") -> Ran:
+    def run(*arguments: str | Path, stdin: bytes = b"") -> CommandResult:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_StandardInput(stdin), encoding="utf-8"))
         capsysbinary.readouterr()
         code = cli.run([str(argument) for argument in arguments])
         output, errors = capsysbinary.readouterr()
-        return Ran(code=code, output=output, errors=errors)
+        return CommandResult(code=code, output=output, errors=errors)
 
     return run
 
 
 @pytest.fixture
 def project(tmp_path: Path, cacheunit: Cacheunit) -> Project:
-    """An empty project."""
+    """Returns an empty project."""
     root = tmp_path / "project"
     root.mkdir()
     return Project(root=root, cacheunit=cacheunit)
 
 
 @pytest.fixture
-def copied(project: Project) -> Callable[[str], Project]:
+def copy_project(project: Project) -> Callable[[str], Project]:
     """Returns a function that copies a project of tests/projects, without its expected output, into `project`."""
 
     def copy(name: str) -> Project:

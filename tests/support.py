@@ -1,4 +1,4 @@
-"""The vocabulary of the default target, loaded once for all tests."""
+"""The vocabulary of the default target and its reference implementation, each loaded once for all tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stamp is told from what is there, and says nothing wherever a build or check would have something to say."""
+"""The build stamp contains the output of an unchanged `build` or `check`, and is not valid after any change."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from test_build_record import BASE, LOCK_FILE, STAMPED, age_sources, signed
+from test_build_cache import BASE, LOCK_FILE, STAMPED, age_sources, with_valid_hash
 
-from cacheunit_build.adapters.storage import build_stamp as stamp_module
+from cacheunit_build.adapters.storage import build_stamp
 from cacheunit_build.adapters.storage.build_stamp import BuildStamp, read_stamp
 from cacheunit_build.cli.fast_path import unchanged_output
 
@@ -21,44 +21,45 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """The project of the sequences, built, and then older than its stamp."""
+    """Returns the base project, built, with files that are older than its stamp."""
     project.write(BASE)
-    project.built()
+    project.build()
     age_sources(project)
     return project
 
 
 def stamp_of(project: Project) -> BuildStamp | None:
+    """Returns the build stamp of a project."""
     return read_stamp(str(project.root), str(project.path(".cacheunit")))
 
 
-def said(project: Project) -> tuple[str | None, str | None]:
-    """What the stamp says of a build and of a check."""
+def stamped_outputs(project: Project) -> tuple[str | None, str | None]:
+    """Returns the output of `build` and of `check` in the stamp, None where it is not valid."""
     stamp = stamp_of(project)
     return (None, None) if stamp is None else (stamp.build_output("text"), stamp.check_output("text"))
 
 
-def test_it_says_what_a_build_and_a_check_say(shop: Project) -> None:
-    built, checked = said(shop)
-    assert built == shop.built().out.rstrip("\n")
+def test_the_stamp_contains_what_build_and_check_print(shop: Project) -> None:
+    built, checked = stamped_outputs(shop)
+    assert built == shop.build().out.rstrip("\n")
     assert checked == shop.run("check").out.rstrip("\n")
 
 
-def link(project: Project, path: str) -> None:
-    """The same files, by a link to where they are now."""
-    away = project.root / f"away {path.replace('/', ' ')}"
-    project.path(path).rename(away)
-    project.path(path).symlink_to(away)
+def replace_by_link(project: Project, path: str) -> None:
+    """Moves a file or folder away and puts a link to it in its place."""
+    moved = project.root / f"moved {path.replace('/', ' ')}"
+    project.path(path).rename(moved)
+    project.path(path).symlink_to(moved)
 
 
-def folder(project: Project, path: str) -> None:
-    """A folder where a file was."""
+def replace_by_folder(project: Project, path: str) -> None:
+    """Replaces a file by an empty folder."""
     project.path(path).unlink()
     project.path(path).mkdir()
 
 
-def same_size(project: Project, path: str) -> None:
-    """Another content of the same size, and the same time of modification."""
+def edit_keeping_size_and_time(project: Project, path: str) -> None:
+    """Changes the content of a file, but neither its size nor its time of modification."""
     file = project.path(path)
     status = file.stat()
     file.write_bytes(bytes(reversed(file.read_bytes())))
@@ -66,113 +67,117 @@ def same_size(project: Project, path: str) -> None:
 
 
 CHANGES: dict[str, Callable[[Project], object]] = {
-    "a template": lambda project: same_size(project, "templates/a.md.j2"),
-    "a file of data": lambda project: same_size(project, "data/faq.yaml"),
-    "the settings": lambda project: same_size(project, "cacheunit.toml"),
-    "the lock": lambda project: same_size(project, LOCK_FILE),
-    "an artifact": lambda project: same_size(project, "build/a/small.txt"),
-    "other settings": lambda project: project.write({"pyproject.toml": ""}),
-    "an absent template": lambda project: project.write({"templates/special.md.j2": ""}),
-    "an absent template that leads nowhere": lambda project: project.path("templates/special.md.j2").symlink_to("none"),
-    "a manifest more": lambda project: project.write({"prefixes/deep/e.yaml": "system: a.md.j2\n"}),
-    "a manifest with a wrong name": lambda project: project.write({"prefixes/e.yml": ""}),
-    "a manifest less": lambda project: project.path("prefixes/a.yaml").unlink(),
-    "an orphan": lambda project: project.write({"build/stray.txt": ""}),
-    "an artifact less": lambda project: project.path("build/a/small.json").unlink(),
-    "a folder for a file": lambda project: folder(project, "data/faq.yaml"),
-    "a linked file": lambda project: link(project, "data/faq.yaml"),
-    "a linked folder": lambda project: link(project, "templates/partials"),
-    "a linked folder of manifests": lambda project: link(project, "prefixes"),
-    "a linked folder in it": lambda project: link(project, "prefixes/deep"),
-    "a linked folder of artifacts": lambda project: link(project, "build"),
+    "a template": lambda project: edit_keeping_size_and_time(project, "templates/a.md.j2"),
+    "a data file": lambda project: edit_keeping_size_and_time(project, "data/faq.yaml"),
+    "the settings": lambda project: edit_keeping_size_and_time(project, "cacheunit.toml"),
+    "the lock": lambda project: edit_keeping_size_and_time(project, LOCK_FILE),
+    "an artifact": lambda project: edit_keeping_size_and_time(project, "build/a/small.txt"),
+    "the settings, by a second file": lambda project: project.write({"pyproject.toml": ""}),
+    "a template that was absent": lambda project: project.write({"templates/special.md.j2": ""}),
+    "a template that was absent, now a dangling link": lambda project: project.path(
+        "templates/special.md.j2"
+    ).symlink_to("none"),
+    "the manifests, one added": lambda project: project.write({"prefixes/deep/e.yaml": "system: a.md.j2\n"}),
+    "the manifests, one added with a wrong name": lambda project: project.write({"prefixes/e.yml": ""}),
+    "the manifests, one removed": lambda project: project.path("prefixes/a.yaml").unlink(),
+    "the build folder, an orphan added": lambda project: project.write({"build/orphan.txt": ""}),
+    "the artifacts, one removed": lambda project: project.path("build/a/small.json").unlink(),
+    "a data file to a folder": lambda project: replace_by_folder(project, "data/faq.yaml"),
+    "a data file to a link": lambda project: replace_by_link(project, "data/faq.yaml"),
+    "a folder of templates to a link": lambda project: replace_by_link(project, "templates/partials"),
+    "the folder of manifests to a link": lambda project: replace_by_link(project, "prefixes"),
+    "a folder below the manifests to a link": lambda project: replace_by_link(project, "prefixes/deep"),
+    "the build folder to a link": lambda project: replace_by_link(project, "build"),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_it_says_nothing_after_a_change_of(shop: Project, change: str) -> None:
-    assert None not in said(shop)
+def test_the_stamp_is_not_valid_after_a_change_of(shop: Project, change: str) -> None:
+    assert None not in stamped_outputs(shop)
     CHANGES[change](shop)
-    assert said(shop) == (None, None)
+    assert stamped_outputs(shop) == (None, None)
 
 
-def test_of_files_that_are_too_young_only_their_content_tells(
+def test_recently_changed_files_are_compared_by_content(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(BASE)
+    project.build()
+    monkeypatch.setattr(BuildStamp, "_contents_match", lambda *_: False)
+    assert stamped_outputs(project) == (None, None)
+    age_sources(project)
+    assert stamped_outputs(project)[0] is not None
+
+
+def test_recently_changed_files_are_read_only_once_after_a_while(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(BASE)
-    project.built()
-    monkeypatch.setattr(BuildStamp, "_contents_match", lambda *_: False)
-    assert said(project) == (None, None)
-    age_sources(project)
-    assert said(project)[0] is not None
-
-
-def test_files_that_were_too_young_are_read_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write(BASE)
-    project.built()
+    project.build()
     later = project.path(STAMPED).stat().st_mtime_ns + 60_000_000_000
-    monkeypatch.setattr(stamp_module, "file_system_time", lambda _: later)
-    assert None not in said(project)
+    monkeypatch.setattr(build_stamp, "file_system_time", lambda _: later)
+    assert None not in stamped_outputs(project)
     monkeypatch.setattr(BuildStamp, "_contents_match", lambda *_: False)
-    assert said(project)[0] is not None
+    assert stamped_outputs(project)[0] is not None
 
 
-def test_files_that_are_still_too_young_are_read_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_read_each_time_while_they_are_recently_changed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.write(BASE)
-    project.built()
+    project.build()
     before = project.read(STAMPED)
-    monkeypatch.setattr(stamp_module, "file_system_time", lambda _: 0)
-    assert None not in said(project)
+    monkeypatch.setattr(build_stamp, "file_system_time", lambda _: 0)
+    assert None not in stamped_outputs(project)
     assert project.read(STAMPED) == before
 
 
-def test_it_says_nothing_of_other_software_or_another_vocabulary(
+def test_the_stamp_is_not_valid_for_other_software_or_another_vocabulary(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(stamp_module, "software", lambda: ["other"])
-        assert said(shop) == (None, None)
+        patched.setattr(build_stamp, "software", lambda: ["other"])
+        assert stamped_outputs(shop) == (None, None)
     value = json.loads(shop.read(STAMPED).partition(b"\n")[2])
     assert len(value["vocabularies"]) == 1
     with monkeypatch.context() as patched:
-        patched.setattr(stamp_module, "stat_of", lambda _: [0, 0, 0, 0, 0])
-        assert said(shop) == (None, None)
-    assert None not in said(shop)
+        patched.setattr(build_stamp, "stat_of", lambda _: [0, 0, 0, 0, 0])
+        assert stamped_outputs(shop) == (None, None)
+    assert None not in stamped_outputs(shop)
 
 
-def test_it_says_nothing_where_it_was_edited_without_its_hash(shop: Project) -> None:
+def test_an_edited_stamp_whose_hash_does_not_match_is_not_valid(shop: Project) -> None:
     for command in ("build", "check"):
         path = f".cacheunit/output-{command}-text"
         data = shop.read(path)
         shop.write({path: data + b"and more"})
-        assert said(shop)[command == "check"] is None
+        assert stamped_outputs(shop)[command == "check"] is None
         shop.write({path: data})
-    assert None not in said(shop)
+    assert None not in stamped_outputs(shop)
     data = shop.read(STAMPED)
     shop.write({STAMPED: data.replace(b"sha256:", b"sha256_").replace(b"manifests", b"manifest5")})
-    assert said(shop) == (None, None)
+    assert stamped_outputs(shop) == (None, None)
 
 
 @pytest.mark.parametrize(
-    "shape",
+    "structure",
     [[], 5, None, {}, "text", {"outputs": 5}, "software", "vocabularies", "parents", "folders", "stats", "begun"],
 )
-def test_a_stamp_of_another_shape_says_nothing(shop: Project, shape: object) -> None:
+def test_a_stamp_with_an_unexpected_structure_is_not_valid(shop: Project, structure: object) -> None:
     value = json.loads(shop.read(STAMPED).partition(b"\n")[2])
-    value = {**value, shape: "five"} if isinstance(shape, str) and shape in value else shape
-    shop.write({STAMPED: signed(value)})
+    value = {**value, structure: "five"} if isinstance(structure, str) and structure in value else structure
+    shop.write({STAMPED: with_valid_hash(value)})
     stamp = stamp_of(shop)
     assert stamp is not None
     assert stamp.build_output("text") is None
 
 
-def test_a_build_that_finds_nothing_to_do_makes_it_again_and_a_check_does_not(shop: Project) -> None:
-    good = shop.read(STAMPED)
+def test_a_build_without_changes_replaces_a_broken_stamp_and_a_check_does_not(shop: Project) -> None:
+    intact = shop.read(STAMPED)
     shop.write({STAMPED: b"garbage"})
     before = shop.snapshot()
     shop.run("check")
     assert unchanged_output(str(shop.root), ["check"]) is None
     assert shop.snapshot() == before
-    shop.built()
+    shop.build()
     assert unchanged_output(str(shop.root), ["check"]) == shop.run("check").out.rstrip("\n")
-    made = [json.loads(data.partition(b"\n")[2]) for data in (good, shop.read(STAMPED))]
-    assert {**made[0], "begun": 0} == {**made[1], "begun": 0}
+    stamps = [json.loads(data.partition(b"\n")[2]) for data in (intact, shop.read(STAMPED))]
+    assert {**stamps[0], "begun": 0} == {**stamps[1], "begun": 0}

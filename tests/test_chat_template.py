@@ -502,7 +502,7 @@ frame = {chat_template = "model/chat.jinja", arguments = {date = "today"}}
 
 def test_the_template_is_an_input_of_the_artifact(project: Project) -> None:
     project.write(FRAMED)
-    project.built()
+    project.build()
     (explained,) = project.run("explain", "a", "--format", "json").json["artifacts"]
     inputs = [item["path"] for item in explained["inputs"]]
     assert inputs == ["prefixes/a.yaml", "templates/a.md.j2", "model/chat.jinja"]
@@ -517,11 +517,11 @@ def test_a_changed_frame_changes_the_profile_of_the_target_and_not_its_vocabular
     project: Project, path: str, old: str, new: str
 ) -> None:
     project.write(FRAMED)
-    project.built()
+    project.build()
     before = json.loads(project.read("cacheunit.lock"))["targets"]["mine"]
     project.edit(path, old, new)
     assert project.run("check").code == 1
-    project.built()
+    project.build()
     after = json.loads(project.read("cacheunit.lock"))["targets"]["mine"]
     assert before["tokenizer"] == after["tokenizer"]
     assert before["profile"] != after["profile"]
@@ -529,6 +529,6 @@ def test_a_changed_frame_changes_the_profile_of_the_target_and_not_its_vocabular
 
 def test_a_changed_frame_is_reported_as_profile_drift(project: Project) -> None:
     project.write(FRAMED)
-    project.built()
+    project.build()
     project.edit("model/chat.jinja", "<{{ m.role }}>", "[{{ m.role }}]")
     assert project.drift() == [("profile", "a")]

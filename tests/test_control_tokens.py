@@ -144,7 +144,7 @@ def test_control_tokens_can_be_allowed_wherever_they_are(project: Project, where
     sources = {**WHERE[where][0]}
     sources["prefixes/a.yaml"] += "special_tokens: allow\n"
     project.write(sources)
-    project.built()
+    project.build()
     artifacts = project.run("explain", "a", "--format", "json").json["artifacts"]
     (spelling,) = (artifact for artifact in artifacts if artifact["literal"] is not None)
     assert spelling["literal"] > spelling["tokens"]
@@ -203,7 +203,7 @@ def test_a_control_token_that_is_not_rendered_is_not_refused(project: Project) -
             templates__a_md_j2=f"{{# {USER} #}}Be kind.{{% if false %}}{USER}{{% endif %}}\n",
         )
     )
-    project.built()
+    project.build()
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_control_token_that_is_not_rendered_is_not_refused(project: Project) -
 )
 def test_text_that_only_resembles_a_control_token_is_ordinary_text(project: Project, text: str) -> None:
     project.write(files(templates__a_md_j2=f"{text}\n"))
-    project.built()
+    project.build()
     (explained,) = project.run("explain", "a", "--format", "json").json["artifacts"]
     assert explained["literal"] is None
     assert "with control tokens read as characters" not in project.run("explain", "a").out
@@ -219,14 +219,14 @@ def test_text_that_only_resembles_a_control_token_is_ordinary_text(project: Proj
 
 def test_control_tokens_of_the_frame_itself_are_allowed(project: Project) -> None:
     project.write(files())
-    project.built()
+    project.build()
     assert USER in project.run("show", "a", "--tokens").out
 
 
 def test_an_estimate_has_no_control_tokens_and_refuses_none(project: Project) -> None:
     text = f"{USER} and <|im_end|> and <|endoftext|>\n"
     project.write(files(prefixes__a_yaml="system: a.md.j2\ntargets: [kimi, anthropic-512]\n", templates__a_md_j2=text))
-    project.built()
+    project.build()
     for explained in project.run("explain", "a", "--format", "json").json["artifacts"]:
         assert (explained["counted"], explained["literal"]) == ("estimate", None)
 
@@ -245,7 +245,7 @@ def test_both_counts_equal_those_of_the_reference(project: Project) -> None:
     project.write(
         files(prefixes__a_yaml="system: a.md.j2\npadding: off\nspecial_tokens: allow\n", templates__a_md_j2=text)
     )
-    project.built()
+    project.build()
     (explained,) = project.run("explain", "a", "--format", "json").json["artifacts"]
     whole = BEGIN + text + USER
     assert explained["tokens"] == len(reference().encode(whole, add_special_tokens=False).ids)

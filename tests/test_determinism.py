@@ -1,4 +1,4 @@
-"""The same sources give the same bytes: on every machine, in every folder, in every process."""
+"""Builds are reproducible: equal sources give equal bytes on every machine, in every folder and process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ data: {faq: data/faq.json, shop: a.yaml}
     "templates/locale/ja.md.j2": "日本語で答えてください。\n",
 }
 
-WORLDS = [
+ENVIRONMENTS = [
     {"PYTHONHASHSEED": "0", "LC_ALL": "C", "TZ": "UTC"},
     {"PYTHONHASHSEED": "1", "LC_ALL": "C.UTF-8", "TZ": "Asia/Kathmandu"},
     {"PYTHONHASHSEED": "2", "LC_ALL": "tr_TR.UTF-8", "TZ": "America/St_Johns"},
@@ -65,40 +65,45 @@ FOLDERS = ["p", "a folder", "ordner-mit-einem-viel-längeren-namen/und/tief", "b
 
 
 def _write(root: Path, paths: Iterable[str]) -> None:
+    """Writes some of the sources, in that order."""
     for path in paths:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(SOURCES[path].encode())
 
 
-def _built(root: Path, number: int) -> dict[str, bytes]:
-    """All that a build gives in one of the worlds, called from another working folder each time."""
+def _build(root: Path, number: int) -> dict[str, bytes]:
+    """Builds in one of the environments, each from another working folder; returns the bytes of all outputs by path."""
     cwd = [root, root / "prefixes", root.parent][number % 3]
     folder = ["-C", os.path.relpath(root, cwd)] if number % 3 == 2 else []
     subprocess.run(
-        [*PROGRAM, *folder, "build"], cwd=cwd, env={**os.environ, **WORLDS[number]}, check=True, capture_output=True
+        [*PROGRAM, *folder, "build"],
+        cwd=cwd,
+        env={**os.environ, **ENVIRONMENTS[number]},
+        check=True,
+        capture_output=True,
     )
-    made = [root / "cacheunit.lock", *(path for path in (root / "build").rglob("*") if path.is_file())]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in made}
+    outputs = [root / "cacheunit.lock", *(path for path in (root / "build").rglob("*") if path.is_file())]
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in outputs}
 
 
 @pytest.mark.slow
-def test_ten_builds_in_ten_worlds_give_the_same_bytes(tmp_path: Path) -> None:
+def test_builds_in_ten_environments_write_the_same_bytes(tmp_path: Path) -> None:
     roots = []
-    for number in range(len(WORLDS)):
+    for number in range(len(ENVIRONMENTS)):
         root = tmp_path / str(number) / FOLDERS[number % len(FOLDERS)]
         paths = list(SOURCES)
         _write(root, paths[number:] + paths[:number] if number % 2 else paths[::-1])
         roots.append(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        first, *others = pool.map(_built, roots, range(len(roots)))
+        first, *others = pool.map(_build, roots, range(len(roots)))
     assert len(first) == 1 + 2 * (2 * 6 + 2)
     for number, other in enumerate(others, start=1):
-        assert other == first, WORLDS[number]
+        assert other == first, ENVIRONMENTS[number]
 
 
-def test_no_artifact_and_no_lock_names_the_machine(tmp_path: Path) -> None:
+def test_outputs_contain_no_names_of_the_machine(tmp_path: Path) -> None:
     root = tmp_path / "telltale-folder"
     _write(root, SOURCES)
-    for path, data in _built(root, 4).items():
-        for word in (b"telltale", b"nobody", b"elsewhere", b"nowhere", b"\r", os.fsencode(tmp_path)):
-            assert word not in data, path
+    for path, data in _build(root, 4).items():
+        for text in (b"telltale", b"nobody", b"elsewhere", b"nowhere", b"\r", os.fsencode(tmp_path)):
+            assert text not in data, path

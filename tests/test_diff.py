@@ -1,4 +1,4 @@
-"""`diff`: what a change does to the cache, held against an independent count, and the source line that did it."""
+"""`diff`: the effect of a change on the cache agrees with an independent count, and its source line is named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support import reference
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Project, Ran
+    from conftest import CommandResult, Project
 
 UNIT = 16
 SETTINGS = f"""
@@ -98,10 +98,10 @@ EDITS = {
         "system",
     ),
     "sections swapped": ("prefixes/a.yaml", "  - top.j2\n  - last.j2\n", "  - last.j2\n  - top.j2\n", 3, "system"),
-    "white space alone": ("templates/deep/one.j2", "One ends.\n", "One ends. \n", 3, "system"),
-    "a blank line more": ("templates/top.j2", "## Questions\n\n", "## Questions\n\n\n", 15, "system"),
-    "a line less": ("templates/top.j2", LONG.splitlines(keepends=True)[7], "", 9, "system"),
-    "the last line gone": ("templates/last.j2", "The end.\n", "", 11, "system"),
+    "only white space": ("templates/deep/one.j2", "One ends.\n", "One ends. \n", 3, "system"),
+    "an added blank line": ("templates/top.j2", "## Questions\n\n", "## Questions\n\n\n", 15, "system"),
+    "a removed line": ("templates/top.j2", LONG.splitlines(keepends=True)[7], "", 9, "system"),
+    "the last line removed": ("templates/last.j2", "The end.\n", "", 11, "system"),
     "a variable": ("prefixes/a.yaml", "product: Acme", "product: Zenith", 13, "system"),
     "a variable printed as JSON": ("prefixes/a.yaml", "items: 30", "items: 31", 14, "system"),
     "a condition": ("prefixes/a.yaml", "loud: false", "loud: true", 15, "system"),
@@ -109,35 +109,37 @@ EDITS = {
     "a value of the matrix": ("prefixes/a.yaml", "[en, de]", "[en, de, ja]", None, None),
     "a tool's description": ("tools/search.json", "Searches the shop.", "Searches the stock.", 3, "tools"),
     "a description within a tool": ("tools/search.json", "What to find.", "What to look for.", 9, "tools"),
-    "a tool less": ("prefixes/a.yaml", "  - tools/send.yaml\n", "", 7, "tools"),
-    "a tool more": (
+    "a removed tool": ("prefixes/a.yaml", "  - tools/send.yaml\n", "", 7, "tools"),
+    "an added tool": (
         "prefixes/a.yaml",
         "  - tools/send.yaml\n",
         "  - tools/send.yaml\n  - tools/more.yaml\n",
         8,
         "tools",
     ),
-    "a worked turn": ("templates/ask.j2", "my parcel", "my order", 2, "examples"),
-    "a worked turn in the manifest": ("prefixes/a.yaml", "I look it up.", "I look at once.", 11, "examples"),
-    "the mode of padding": ("prefixes/a.yaml", "padding: always", "padding: 'off'", 19, "padding"),
+    "an example turn": ("templates/ask.j2", "my parcel", "my order", 2, "examples"),
+    "an example turn in the manifest": ("prefixes/a.yaml", "I look it up.", "I look at once.", 11, "examples"),
+    "the padding mode": ("prefixes/a.yaml", "padding: always", "padding: 'off'", 19, "padding"),
     "the frame": ("chat.jinja", "{{ message.role }}: ", "{{ message.role }} > ", 2, "frame"),
 }
 
 
-def encoded(text: str) -> list[int]:
+def token_ids(text: str) -> list[int]:
+    """Returns the token ids of a text in the reference implementation of the default vocabulary."""
     return list(reference().encode(text, add_special_tokens=False).ids)
 
 
-def framed(project: Project, prefix: str) -> list[int]:
-    """The static token ids of an artifact from its request fragment, as the chat template lays it out."""
+def static_ids(project: Project, prefix: str) -> list[int]:
+    """Returns the token ids of an artifact up to the user's text, from its request fragment as in the chat template."""
     request = json.loads(project.run("show", prefix, "--request").output)
     tools = "".join(f"{json.dumps(tool, ensure_ascii=False)}\n" for tool in request.get("tools", ()))
-    mark = " > " if "role }} > " in project.read("chat.jinja").decode() else ": "
-    said = "".join(f"<｜User｜>{item['role']}{mark}{item['content']}" for item in request["messages"])
-    return encoded(f"{tools}{said}<｜User｜>user{mark}")
+    separator = " > " if "role }} > " in project.read("chat.jinja").decode() else ": "
+    turns = "".join(f"<｜User｜>{item['role']}{separator}{item['content']}" for item in request["messages"])
+    return token_ids(f"{tools}{turns}<｜User｜>user{separator}")
 
 
-def shared(old: list[int], new: list[int]) -> int:
+def common_length(old: list[int], new: list[int]) -> int:
+    """Returns the length of the common beginning, counted token by token."""
     count = 0
     while count < min(len(old), len(new)) and old[count] == new[count]:
         count += 1
@@ -145,15 +147,16 @@ def shared(old: list[int], new: list[int]) -> int:
 
 
 @pytest.fixture
-def two(project: Project) -> tuple[Project, Path]:
-    """A project, and a copy of it in another folder."""
+def project_and_copy(project: Project) -> tuple[Project, Path]:
+    """Returns a project, and the folder of a copy of it."""
     project.write(FILES)
     copy = project.root.parent / "copy"
     shutil.copytree(project.root, copy)
     return project, copy
 
 
-def changes(ran: Ran) -> dict[str, Any]:
+def changes(ran: CommandResult) -> dict[str, Any]:
+    """Returns the changes in a JSON report of `diff` by prefix; asserts that the exit code agrees with them."""
     assert ran.code in (0, 1), ran.err
     assert ran.code == bool(ran.json["changes"])
     return {item["prefix"]: item for item in ran.json["changes"]}
@@ -161,36 +164,41 @@ def changes(ran: Ran) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
-def test_warm_tokens_and_place_of_an_edit(two: tuple[Project, Path], name: str) -> None:
-    project, copy = two
+def test_an_edit_is_reported_with_its_still_cached_tokens_and_its_source_line(
+    project_and_copy: tuple[Project, Path], name: str
+) -> None:
+    project, copy = project_and_copy
     path, old, new, line, part = EDITS[name]
-    before = {prefix: framed(project, prefix) for prefix in ("a@locale=en", "a@locale=de", "b")}
+    before = {prefix: static_ids(project, prefix) for prefix in ("a@locale=en", "a@locale=de", "b")}
     project.edit(path, old, new)
-    found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert found
-    for prefix, change in found.items():
+    changed = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert changed
+    for prefix, change in changed.items():
         if prefix not in before:
             assert (change["kind"], prefix) == ("added", "a@locale=ja")
             continue
-        after = framed(project, prefix)
-        same = shared(before[prefix], after)
-        soft = 2  # what the user's first words may change at the end of this frame
+        after = static_ids(project, prefix)
+        unchanged = common_length(before[prefix], after)
+        most_unstable = 2  # tokens at the end of this frame that the user's text may change
         if change["tokens"]["new"] != change["tokens"]["old"] or before[prefix] != after:
-            assert change["first_change"]["token"] == min(same, *change["tokens"].values())
-        assert len(after) - soft <= change["tokens"]["new"] <= len(after)
-        assert change["still_cached"] == min(same, *change["tokens"].values()) // UNIT * UNIT
+            assert change["first_change"]["token"] == min(unchanged, *change["tokens"].values())
+        assert len(after) - most_unstable <= change["tokens"]["new"] <= len(after)
+        assert change["still_cached"] == min(unchanged, *change["tokens"].values()) // UNIT * UNIT
         assert change["still_cached"] + change["recomputed"] == change["tokens"]["new"]
         assert (change["warm"], change["rewritten"]) == (change["still_cached"], change["recomputed"])  # former names
         if part is not None:
             assert change["first_change"]["part"] == part
             assert (change["first_change"]["byte"] is not None) == (part in ("system", "padding"))
         assert change["first_change"]["source"] == {"path": path, "line": line}
-    deep = path.startswith(("templates/deep", "chat"))
-    assert set(found) == {*(("b",) if deep else ()), *(("a@locale=ja",) if line is None else before.keys() - {"b"})}
+    used_by_b = path.startswith(("templates/deep", "chat"))
+    assert set(changed) == {
+        *(("b",) if used_by_b else ()),
+        *(("a@locale=ja",) if line is None else before.keys() - {"b"}),
+    }
 
 
-def test_the_sources_that_changed_and_those_who_share_them(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_changed_sources_are_listed_with_the_prefixes_that_use_them(project_and_copy: tuple[Project, Path]) -> None:
+    project, copy = project_and_copy
     project.edit("templates/deep/macros.j2", "always", "ever")
     project.edit("data/faq.yaml", "14 days", "15 days")
     report = project.run("diff", "--against", copy, "--format", "json").json
@@ -198,78 +206,88 @@ def test_the_sources_that_changed_and_those_who_share_them(two: tuple[Project, P
     both = ["a@locale=de", "a@locale=en"]
     assert users == {"data/faq.yaml": both, "templates/deep/macros.j2": [*both, "b"]}
     assert report["affected"] == [*both, "b"]
-    named = project.run("diff", "--against", copy, "--names")
-    assert (named.code, named.out) == (1, "a@locale=de\na@locale=en\nb\n")
+    names = project.run("diff", "--against", copy, "--names")
+    assert (names.code, names.out) == (1, "a@locale=de\na@locale=en\nb\n")
     text = project.run("diff", "--against", copy).out
     assert "templates/deep/macros.j2 changed: a (2 variants), b\n" in text
 
 
-def test_the_cost_is_that_of_the_rule_and_in_money_where_there_is_a_price(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_the_cost_follows_the_cache_rule_and_is_in_money_if_there_is_a_price(
+    project_and_copy: tuple[Project, Path],
+) -> None:
+    project, copy = project_and_copy
     project.edit("templates/last.j2", "The end.\n", "The end.\n" + "And on it goes. " * 20 + "\n")
     (change,) = changes(project.run("diff", "a@locale=en", "--against", copy, "--format", "json")).values()
     old, new = change["tokens"]["old"], change["tokens"]["new"]
     assert old % UNIT == new % UNIT == 0  # padded
-    once, running = (new - change["still_cached"]) * (1.25 - 0.1), (new - old) * 0.1 * 1_000_000
-    assert change["cost"]["one_time"] == pytest.approx(once)
-    assert change["cost"]["per_million"] == pytest.approx(running)
+    one_time, per_million = (new - change["still_cached"]) * (1.25 - 0.1), (new - old) * 0.1 * 1_000_000
+    assert change["cost"]["one_time"] == pytest.approx(one_time)
+    assert change["cost"]["per_million"] == pytest.approx(per_million)
     assert change["cost"]["money"] == {
-        "one_time": pytest.approx(once * 2 / 1_000_000),
-        "once": pytest.approx(once * 2 / 1_000_000),  # its former name
-        "per_million": pytest.approx(running * 2 / 1_000_000),
+        "one_time": pytest.approx(one_time * 2 / 1_000_000),
+        "once": pytest.approx(one_time * 2 / 1_000_000),  # the former name
+        "per_million": pytest.approx(per_million * 2 / 1_000_000),
         "currency": "EUR",
     }
 
 
-def test_a_rename_is_neither_a_removal_nor_an_addition(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_a_renamed_prefix_is_reported_as_renamed_unless_it_was_edited_too(
+    project_and_copy: tuple[Project, Path],
+) -> None:
+    project, copy = project_and_copy
     project.path("prefixes/b.yaml").rename(project.path("prefixes/c.yaml"))
-    found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert set(found) == {"c"}
-    assert (found["c"]["kind"], found["c"]["was"], found["c"]["recomputed"]) == ("renamed", "b", 0)
+    changed = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert set(changed) == {"c"}
+    assert (changed["c"]["kind"], changed["c"]["was"], changed["c"]["recomputed"]) == ("renamed", "b", 0)
     project.edit("templates/deep/one.j2", "One ends.", "One halts.")
-    found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert {name: item["kind"] for name, item in found.items() if name in "bc"} == {"b": "removed", "c": "added"}
-    assert found["c"]["shares"] == "b"
-    assert 0 < found["c"]["still_cached"] < found["c"]["tokens"]["new"]
+    changed = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert {name: item["kind"] for name, item in changed.items() if name in "bc"} == {"b": "removed", "c": "added"}
+    assert changed["c"]["shares"] == "b"
+    assert 0 < changed["c"]["still_cached"] < changed["c"]["tokens"]["new"]
 
 
-def test_a_new_vocabulary_or_an_unknown_rule_is_told_as_such(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_with_an_unknown_cache_rule_still_cached_tokens_and_cost_are_unknown(
+    project_and_copy: tuple[Project, Path],
+) -> None:
+    project, copy = project_and_copy
     project.edit("cacheunit.toml", f'kind = "blocks"\nunit = {UNIT}', 'kind = "unknown"')
     project.edit("prefixes/a.yaml", "padding: always", "padding: auto")
-    found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert {item["kind"] for item in found.values()} == {"profile"}
-    assert {(item["still_cached"], item["cost"]["one_time"]) for item in found.values()} == {(None, None)}
-    assert "the target's cache rule is unknown" in found["b"]["unknown"]
+    changed = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert {item["kind"] for item in changed.values()} == {"profile"}
+    assert {(item["still_cached"], item["cost"]["one_time"]) for item in changed.values()} == {(None, None)}
+    assert "the target's cache rule is unknown" in changed["b"]["unknown"]
 
 
-def test_against_a_lock_it_says_what_it_cannot_tell(two: tuple[Project, Path]) -> None:
-    project, copy = two
-    project.built()
+def test_compared_with_a_lock_still_cached_tokens_are_unknown_for_a_stated_reason(
+    project_and_copy: tuple[Project, Path],
+) -> None:
+    project, copy = project_and_copy
+    project.build()
     shutil.copy(project.path("cacheunit.lock"), copy.parent / "old.lock")
     project.edit("templates/last.j2", "The end.", "Fin.")
     ran = project.run("diff", "--against", copy.parent / "old.lock", "--format", "json")
-    found = changes(ran)
-    assert set(found) == {"a@locale=de", "a@locale=en"}
-    assert {(item["still_cached"], item["first_change"]) for item in found.values()} == {(None, None)}
-    assert all("a lock, which has no text" in item["unknown"] for item in found.values())
-    assert found["a@locale=en"]["tokens"]["old"] > 0
+    changed = changes(ran)
+    assert set(changed) == {"a@locale=de", "a@locale=en"}
+    assert {(item["still_cached"], item["first_change"]) for item in changed.values()} == {(None, None)}
+    assert all("a lock, which has no text" in item["unknown"] for item in changed.values())
+    assert changed["a@locale=en"]["tokens"]["old"] > 0
     (copy.parent / "new.lock").write_text('{"version": 2, "targets": {}, "prefixes": {}}')
     newer = project.run("diff", "--against", copy.parent / "new.lock")
     assert (newer.code, "the lock has version 2" in newer.err) == (2, True)
 
 
-def test_nothing_changed(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_without_changes_text_is_one_line_and_review_reports_are_empty(project_and_copy: tuple[Project, Path]) -> None:
+    project, copy = project_and_copy
     assert project.run("diff", "--against", copy).out == f"no difference from {copy}\n"
     assert project.run("diff", "--against", copy, "--format", "markdown").output == b""
     assert project.run("diff", "--against", copy, "--format", "github").output == b""
     assert project.run("diff", "--against", copy).code == 0
 
 
-def test_markdown_and_annotations(two: tuple[Project, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project, copy = two
+def test_changes_are_reported_as_markdown_and_as_annotations(
+    project_and_copy: tuple[Project, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, copy = project_and_copy
     project.edit("templates/deep/macros.j2", "always", "ever")
     markdown = project.run("diff", "--against", copy, "--format", "markdown").out
     assert markdown.startswith("### Prompt cache: 3 changed: ")
@@ -283,36 +301,36 @@ def test_markdown_and_annotations(two: tuple[Project, Path], tmp_path: Path, mon
     assert summary.read_text(encoding="utf-8").strip() == markdown.strip()
 
 
-def test_the_rendered_texts_with_what_cannot_be_seen(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_the_text_diff_shows_invisible_characters(project_and_copy: tuple[Project, Path]) -> None:
+    project, copy = project_and_copy
     project.edit("templates/deep/one.j2", "One ends.\n", "One\u200b ends. \n")
     shown = project.run("diff", "b", "--against", copy, "--text").out
     assert "-One ends.\n+One⟨U+200B⟩ ends.·\n" in shown
     assert project.run("diff", "--against", copy, "--text", "--format", "json").code == 2
 
 
-def test_old_sources_that_break_todays_rules_are_told_and_the_rest_goes_on(two: tuple[Project, Path]) -> None:
-    project, copy = two
-    project.built()
+def test_faults_of_old_sources_are_reported_and_the_rest_is_compared(project_and_copy: tuple[Project, Path]) -> None:
+    project, copy = project_and_copy
+    project.build()
     shutil.copy(project.path("cacheunit.lock"), copy)
     (copy / "prefixes/b.yaml").write_text("system: deep/one.j2\ntarget: chat\n")
     project.edit("templates/last.j2", "The end.", "Fin.")
     project.edit("prefixes/b.yaml", "Other", "Another")
     project.edit("templates/deep/one.j2", "One", "{{ product }} one")
     ran = project.run("diff", "--against", copy, "--format", "json")
-    found = changes(ran)
+    changed = changes(ran)
     assert [error["message"] for error in ran.json["errors"]] == ['unknown key "target"']
-    assert found["a@locale=en"]["still_cached"] is not None
-    assert (found["b"]["kind"], found["b"]["still_cached"]) == ("changed", None)
-    assert "do not compile under today's rules" in found["b"]["unknown"]
+    assert changed["a@locale=en"]["still_cached"] is not None
+    assert (changed["b"]["kind"], changed["b"]["still_cached"]) == ("changed", None)
+    assert "do not compile under today's rules" in changed["b"]["unknown"]
     assert "the old lock is used" in ran.json["notes"][0]
     (copy / "cacheunit.lock").unlink()
-    found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert (found["b"]["kind"], found["b"]["still_cached"]) == ("unknown", None)
+    changed = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert (changed["b"]["kind"], changed["b"]["still_cached"]) == ("unknown", None)
 
 
-def test_faults_of_the_sources_as_they_are_now_are_faults(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_faults_of_the_current_sources_are_errors(project_and_copy: tuple[Project, Path]) -> None:
+    project, copy = project_and_copy
     project.write({"data/terms.txt": b"\xff\xfe\x00binary"})
     ran = project.run("diff", "--against", copy)
     assert ran.code == 2
@@ -321,6 +339,7 @@ def test_faults_of_the_sources_as_they_are_now_are_faults(two: tuple[Project, Pa
 
 
 def git(folder: Path, *arguments: str) -> str:
+    """Runs git in a folder, without the settings of this machine; returns its output."""
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     environment |= {
         f"GIT_{who}_{what}": "x@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
@@ -331,7 +350,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(project: Project) -> Project:
-    """A project below the top of a repository with a main branch."""
+    """Returns a project in a subfolder of a repository with a main branch, committed."""
     project.write(FILES)
     git(project.root.parent, "init", "-q", "-b", "main")
     git(project.root.parent, "add", "project")
@@ -339,18 +358,18 @@ def repository(project: Project) -> Project:
     return project
 
 
-def test_the_default_is_where_the_branch_left_main(repository: Project) -> None:
+def test_the_default_baseline_is_the_merge_base_with_main_or_head(repository: Project) -> None:
     top = repository.root.parent
     assert repository.run("diff").out.startswith("no difference from HEAD (")
     git(top, "checkout", "-qb", "topic")
     repository.edit("templates/last.j2", "The end.", "Fin.")
-    assert repository.run("diff").out.startswith("against HEAD (")  # a dirty tree, nothing committed
+    assert repository.run("diff").out.startswith("against HEAD (")  # uncommitted changes only
     git(top, "commit", "-qam", "second")
     base = git(top, "rev-parse", "--short=7", "main")
     assert repository.run("diff").out.startswith(f"against main (merge base {base})\n")
-    repository.edit("templates/ask.j2", "parcel", "box")  # and dirty again
-    found = changes(repository.run("diff", "--format", "json"))
-    assert found["a@locale=en"]["first_change"]["source"] == {"path": "templates/last.j2", "line": 12}
+    repository.edit("templates/ask.j2", "parcel", "box")  # commits and uncommitted changes
+    changed = changes(repository.run("diff", "--format", "json"))
+    assert changed["a@locale=en"]["first_change"]["source"] == {"path": "templates/last.j2", "line": 12}
     git(top, "checkout", "-q", "main", "--force")
     repository.edit("data/faq.yaml", "14 days", "15 days")
     git(top, "commit", "-qam", "third")
@@ -359,14 +378,16 @@ def test_the_default_is_where_the_branch_left_main(repository: Project) -> None:
     assert "data/faq.yaml" in repository.run("diff", "--against", "main").out
 
 
-def test_annotations_name_files_as_the_repository_does(repository: Project) -> None:
+def test_annotations_use_paths_relative_to_the_repository(repository: Project) -> None:
     repository.edit("templates/last.j2", "The end.", "Fin.")
     assert repository.run("diff", "--format", "github").out.startswith(
         "::notice file=project/templates/last.j2,line=12,"
     )
 
 
-def test_revisions_that_do_not_exist_and_no_repository(repository: Project, tmp_path_factory: Any) -> None:  # noqa: ANN401
+def test_an_unknown_revision_and_a_missing_repository_are_errors_with_hints(
+    repository: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     ran = repository.run("diff", "--against", "mian")
     assert (ran.code, ran.output) == (2, b"")
     assert 'there is no revision, file or folder "mian"' in ran.err
@@ -374,19 +395,19 @@ def test_revisions_that_do_not_exist_and_no_repository(repository: Project, tmp_
     assert repository.run("diff", "--against", r"C:\prompts\cacheunit.lock").code == 2
     assert repository.run("diff", "--against", "--output=x").code == 2
     assert "--against is empty" in repository.run("diff", "--against", "").err
-    away = tmp_path_factory.mktemp("away")
-    shutil.copytree(repository.root, away / "project")
-    outside = repository.cacheunit("-C", away / "project", "diff")
+    elsewhere = tmp_path_factory.mktemp("away")
+    shutil.copytree(repository.root, elsewhere / "project")
+    outside = repository.cacheunit("-C", elsewhere / "project", "diff")
     assert (outside.code, "not in a git work tree" in outside.err) == (2, True)
     assert "use --against with a lock or a folder" in outside.err
-    empty = away / "empty"
+    empty = elsewhere / "empty"
     empty.mkdir()
     git(empty, "init", "-q")
     (empty / "prefixes").mkdir()
     assert "no commit yet" in repository.cacheunit("-C", empty, "diff").err
 
 
-def test_a_shallow_clone_says_what_to_fetch(repository: Project, tmp_path: Path) -> None:
+def test_in_a_shallow_clone_the_hint_is_the_fetch_that_is_needed(repository: Project, tmp_path: Path) -> None:
     top = repository.root.parent
     git(top, "checkout", "-qb", "topic")
     for text in ("One.", "Two."):
@@ -406,14 +427,14 @@ def test_a_shallow_clone_says_what_to_fetch(repository: Project, tmp_path: Path)
     git(tmp_path, "clone", "-q", "--depth=1", "--branch=topic", f"file://{top}", str(alone))
     ran = repository.cacheunit("-C", alone / "project", "diff")
     assert (ran.code, "shallow and contains only origin/topic" in ran.err) == (2, True)
-    named = repository.cacheunit("-C", shallow / "project", "diff", "--against", "main")
-    assert 'run "git fetch --depth=1 origin main", then compare with FETCH_HEAD' in named.err
+    names = repository.cacheunit("-C", shallow / "project", "diff", "--against", "main")
+    assert 'run "git fetch --depth=1 origin main", then compare with FETCH_HEAD' in names.err
     git(shallow, "fetch", "-q", "--depth=1", "origin", "main")
     fetched = repository.cacheunit("-C", shallow / "project", "diff", "--against", "FETCH_HEAD", "--format", "json")
     assert fetched.json["changes"][0]["first_change"]["source"] == {"path": "templates/last.j2", "line": 2}
 
 
-def test_a_commit_before_there_was_a_project(repository: Project) -> None:
+def test_compared_with_a_commit_without_a_project_all_prefixes_are_added(repository: Project) -> None:
     top = repository.root.parent
     git(top, "checkout", "-q", "--orphan", "bare")
     git(top, "rm", "-rqf", "--cached", ".")
@@ -423,17 +444,17 @@ def test_a_commit_before_there_was_a_project(repository: Project) -> None:
     assert ran.json["notes"] == [f"there are no manifests at bare ({git(top, 'rev-parse', '--short=7', 'bare')})"]
 
 
-def test_what_has_not_changed_is_not_compiled_and_the_report_is_the_same(repository: Project) -> None:
+def test_the_report_is_the_same_with_and_without_a_cache(repository: Project) -> None:
     repository.edit("templates/last.j2", "The end.", "Fin.")
     repository.write({"prefixes/new.yaml": "targets: [chat]\nsystem: deep/one.j2\nvariables: {product: New}\n"})
-    cold = repository.run("diff", "--format", "json")
-    repository.built()
-    assert repository.run("diff", "--format", "json").output == cold.output
-    assert changes(cold)["new"]["shares"] == "b"
+    without_cache = repository.run("diff", "--format", "json")
+    repository.build()
+    assert repository.run("diff", "--format", "json").output == without_cache.output
+    assert changes(without_cache)["new"]["shares"] == "b"
 
 
 @pytest.mark.slow
-def test_a_prefix_of_two_hundred_thousand_tokens(project: Project) -> None:
+def test_an_edit_in_a_prefix_of_two_hundred_thousand_tokens_is_located(project: Project) -> None:
     lines = [f"Line {number} of a long list, which says nothing new.\n" for number in range(16_000)]
     project.write({"prefixes/long.yaml": "system: long.j2\n", "templates/long.j2": "".join(lines)})
     copy = project.root.parent / "copy"
@@ -443,12 +464,12 @@ def test_a_prefix_of_two_hundred_thousand_tokens(project: Project) -> None:
     (change,) = changes(project.run("diff", "--against", copy, "--format", "json")).values()
     assert change["tokens"]["new"] > 200_000
     assert change["first_change"]["source"] == {"path": "templates/long.j2", "line": 12_346}
-    before = len(encoded(f"<｜begin▁of▁sentence｜>{''.join(lines[:12_345])}"))
+    before = len(token_ids(f"<｜begin▁of▁sentence｜>{''.join(lines[:12_345])}"))
     assert abs(change["first_change"]["token"] - before) <= 1
     assert change["still_cached"] == change["first_change"]["token"] // 128 * 128
 
 
-def test_an_estimate_is_labelled_and_claims_nothing_within_its_margin(project: Project) -> None:
+def test_an_estimate_is_labelled_and_decides_nothing_within_its_margin(project: Project) -> None:
     project.write(
         {
             "prefixes/short.yaml": "targets: [anthropic-512]\nsystem: short.j2\n",
@@ -463,18 +484,18 @@ def test_an_estimate_is_labelled_and_claims_nothing_within_its_margin(project: P
     shutil.copytree(project.root, copy)
     for name in ("short", "near", "long"):
         project.write({f"templates/{name}.j2": project.read(f"templates/{name}.j2") + b"One more.\n"})
-    found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert {name: item["still_cached"] for name, item in found.items()} == {"short": 0, "near": None, "long": 0}
-    assert {item["counted"] for item in found.values()} == {"estimate"}
-    assert "minimum is within the margin" in found["near"]["unknown"]
-    assert found["near"]["cost"]["one_time"] is None
-    assert found["long"]["first_change"]["unit"] is None
+    changed = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert {name: item["still_cached"] for name, item in changed.items()} == {"short": 0, "near": None, "long": 0}
+    assert {item["counted"] for item in changed.values()} == {"estimate"}
+    assert "minimum is within the margin" in changed["near"]["unknown"]
+    assert changed["near"]["cost"]["one_time"] is None
+    assert changed["long"]["first_change"]["unit"] is None
     assert "~" in project.run("diff", "--against", copy).out
     assert "~0 tokens still cached" in project.run("diff", "--against", copy, "--format", "github").out
 
 
-def test_breakpoints_serve_whole_blocks(project: Project) -> None:
-    """A further worked turn is a block more: the old prefix is served. Text that goes on inside a block is another."""
+def test_breakpoints_serve_complete_content_blocks_only(project: Project) -> None:
+    """A further example turn is a new block: the old prefix is served. More text in a block changes that block."""
     project.write(
         {
             "cacheunit.toml": (
@@ -499,23 +520,23 @@ def test_breakpoints_serve_whole_blocks(project: Project) -> None:
     (change,) = changes(project.run("diff", "--against", copy, "--format", "json")).values()
     assert change["still_cached"] == change["tokens"]["old"] < change["tokens"]["new"]
     project.write({"templates/a.j2": f"{LONG}And on.\n"})
-    found = changes(project.run("diff", "b", "--against", copy, "--format", "json"))
-    assert found["b"]["first_change"]["token"] == found["b"]["tokens"]["old"] - 1
-    assert found["b"]["still_cached"] == 0
+    changed = changes(project.run("diff", "b", "--against", copy, "--format", "json"))
+    assert changed["b"]["first_change"]["token"] == changed["b"]["tokens"]["old"] - 1
+    assert changed["b"]["still_cached"] == 0
 
 
-def test_a_template_that_was_moved_and_edited_is_named_with_its_line(two: tuple[Project, Path]) -> None:
-    project, copy = two
+def test_a_template_that_was_moved_and_edited_is_named_with_its_line(project_and_copy: tuple[Project, Path]) -> None:
+    project, copy = project_and_copy
     project.path("templates").rename(project.path("texts"))
     project.write({"cacheunit.toml": f'templates = "texts"\n{SETTINGS}'})
     assert project.run("diff", "--against", copy).out.startswith("no difference")
     project.edit("texts/deep/macros.j2", "Mind {{", "Heed {{")
-    found = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert {item["first_change"]["source"]["path"] for item in found.values()} == {"texts/deep/macros.j2"}
-    assert {item["first_change"]["source"]["line"] for item in found.values()} == {4}
+    changed = changes(project.run("diff", "--against", copy, "--format", "json"))
+    assert {item["first_change"]["source"]["path"] for item in changed.values()} == {"texts/deep/macros.j2"}
+    assert {item["first_change"]["source"]["line"] for item in changed.values()} == {4}
 
 
-def test_without_a_main_branch_it_says_what_it_compares_with(repository: Project) -> None:
+def test_without_a_main_branch_the_report_notes_it(repository: Project) -> None:
     git(repository.root.parent, "branch", "-m", "trunk")
     ran = repository.run("diff")
     assert (ran.code, "no main branch found" in ran.err) == (0, True)

@@ -108,7 +108,7 @@ def run_action(project: Project, cacheunit: Cacheunit) -> Any:  # noqa: ANN401 -
 
 def test_the_action_fails_if_the_lock_is_stale(project: Project, run_action: Any) -> None:  # noqa: ANN401
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Hello.\n"})
-    project.built()
+    project.build()
     assert run_action("check")[0] == 0
     project.edit("templates/a.md.j2", "Hello", "Good day")
     code, out, _ = run_action("check")
@@ -127,7 +127,7 @@ def test_the_action_reports_a_change_and_fails_for_it_only_on_request(
         monkeypatch.setenv(f"GIT_{role}_NAME", "Ada")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "ada@example.org")
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Hello.\n"})
-    project.built()
+    project.build()
     for arguments in (
         ["init", "-q"],
         ["add", "-A"],
@@ -136,7 +136,7 @@ def test_the_action_reports_a_change_and_fails_for_it_only_on_request(
     ):
         subprocess.run(["git", *arguments], cwd=project.root, check=True, capture_output=True)
     project.edit("templates/a.md.j2", "Hello", "Good day")
-    project.built()
+    project.build()
     subprocess.run(["git", "commit", "-qam", "change"], cwd=project.root, check=True, capture_output=True)
     code, _, summary = run_action("diff", GITHUB_BASE_REF="dev")
     assert code == 0

@@ -1,4 +1,4 @@
-"""What happens to lock, artifacts and cache over the life of a project: edits, losses, crashes, two builds at once."""
+"""Lock, artifacts and cache over the life of a project: edits, deleted files, crashes and concurrent builds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cacheunit_build.adapters.storage.project_files import DiskFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from conftest import Project, Ran
+    from conftest import CommandResult, Project
 
 LOCK_FILE = "cacheunit.lock"
 STYLE = "templates/partials/style.md.j2"
@@ -28,16 +28,16 @@ PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; mai
 
 
 @pytest.fixture
-def shop(copied: Callable[[str], Project]) -> Project:
-    """Three prefixes, two of which share a partial, built."""
-    project = copied("shared-partial")
-    project.built()
+def shop(copy_project: Callable[[str], Project]) -> Project:
+    """Returns the project "shared-partial", built: three prefixes, two of which include the same template."""
+    project = copy_project("shared-partial")
+    project.build()
     return project
 
 
 @pytest.fixture
 def git(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Git in the project, free of this machine's settings."""
+    """Returns a function that runs git in the project, now a repository, without the settings of this machine."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
     for role in ("AUTHOR", "COMMITTER"):
@@ -52,25 +52,26 @@ def git(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 def entries(project: Project) -> dict[str, Any]:
-    """The lock's entries by prefix and target."""
+    """Returns the entries of the lock by prefix and target."""
     prefixes: dict[str, Any] = json.loads(project.read(LOCK_FILE))["prefixes"]
     return prefixes
 
 
 def change_lock(project: Project, change: Callable[[Any], None]) -> None:
+    """Changes the JSON value of the lock file."""
     lock = json.loads(project.read(LOCK_FILE))
     change(lock)
     project.write({LOCK_FILE: json.dumps(lock, ensure_ascii=False, indent=2) + "\n"})
 
 
-def because(project: Project) -> dict[str, list[str]]:
-    """What `check` says that each changed prefix changed for."""
-    drift = project.checked()["drift"]
+def changed_sources(project: Project) -> dict[str, list[str]]:
+    """Returns the changed sources that `check` reports for each changed prefix."""
+    drift = project.check()["drift"]
     assert {item["kind"] for item in drift} <= {"changed"}
     return {item["prefix"]: item["because"] for item in drift}
 
 
-# What a build leaves alone
+# A build without changes
 
 
 def test_a_second_build_writes_nothing(shop: Project) -> None:
@@ -98,62 +99,62 @@ def test_deleting_or_breaking_the_cache_changes_no_output(shop: Project) -> None
         shutil.rmtree(shop.path(".cacheunit"))
         if cache:
             shop.write({".cacheunit/inputs.json": cache})
-        assert shop.checked()["ok"]
-        shop.built()
+        assert shop.check()["ok"]
+        shop.build()
         assert shop.files() == before
 
 
-def test_an_unrelated_file_is_no_drift(shop: Project) -> None:
+def test_an_unused_file_is_not_drift(shop: Project) -> None:
     shop.write({"templates/unused.md.j2": "{{ broken", "notes.md": "x", "data/unused.yaml": "a: [", ".hidden": "x"})
     assert shop.drift() == []
 
 
-# What check says
+# check
 
 
 def test_check_names_exactly_the_prefixes_that_use_an_edited_partial_and_the_partial(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
-    assert because(shop) == {name: [STYLE] for name in ("a", *VARIANTS)}
+    assert changed_sources(shop) == {name: [STYLE] for name in ("a", *VARIANTS)}
 
 
-def test_without_the_cache_git_knows_what_changed(shop: Project, git: Callable[..., None]) -> None:
+def test_without_a_cache_git_is_used_to_name_the_changed_sources(shop: Project, git: Callable[..., None]) -> None:
     git("add", ".")
     git("commit", "--quiet", "--message", "built")
     shutil.rmtree(shop.path(".cacheunit"))
     shop.edit(STYLE, "five", "six")
-    assert because(shop) == {name: [STYLE] for name in ("a", *VARIANTS)}
+    assert changed_sources(shop) == {name: [STYLE] for name in ("a", *VARIANTS)}
 
 
-def test_git_knows_of_a_template_that_was_absent_and_of_a_lock_in_a_subfolder(
-    project: Project, copied: Callable[[str], Project], git: Callable[..., None]
+def test_git_is_used_for_a_new_template_and_for_a_project_in_a_subfolder(
+    project: Project, copy_project: Callable[[str], Project], git: Callable[..., None]
 ) -> None:
-    copied("shared-partial")
+    copy_project("shared-partial")
     (project.root / "inner").mkdir()
     for name in ("prefixes", "templates", "cacheunit.toml"):
         (project.root / name).rename(project.root / "inner" / name)
     inner = type(project)(root=project.root / "inner", cacheunit=project.cacheunit)
-    inner.built()
+    inner.build()
     git("add", ".")
     git("commit", "--quiet", "--message", "built")
     shutil.rmtree(inner.path(".cacheunit"))
     inner.write({"templates/partials/en.md.j2": "Use British spelling.\n"})
-    assert because(inner) == {"deep/b@locale=en": ["templates/partials/en.md.j2"]}
+    assert changed_sources(inner) == {"deep/b@locale=en": ["templates/partials/en.md.j2"]}
 
 
 def test_without_cache_and_git_check_does_not_guess_what_changed(shop: Project) -> None:
     shutil.rmtree(shop.path(".cacheunit"))
     shop.edit(STYLE, "five", "six")
-    assert because(shop) == {name: [] for name in ("a", *VARIANTS)}
+    assert changed_sources(shop) == {name: [] for name in ("a", *VARIANTS)}
 
 
-def test_git_is_not_believed_where_the_lock_is_not_the_committed_one(shop: Project, git: Callable[..., None]) -> None:
+def test_git_is_not_used_if_the_lock_differs_from_the_committed_one(shop: Project, git: Callable[..., None]) -> None:
     git("add", ".")
     git("commit", "--quiet", "--message", "built")
     shop.edit(STYLE, "five", "six")
-    shop.built()
+    shop.build()
     shutil.rmtree(shop.path(".cacheunit"))
     shop.edit("templates/a.md.j2", "help", "assist")
-    assert because(shop) == {"a": []}
+    assert changed_sources(shop) == {"a": []}
 
 
 @pytest.mark.parametrize("state", ["built", "edited", "never built", "broken"])
@@ -162,7 +163,7 @@ def test_check_writes_nothing_at_all(shop: Project, state: str) -> None:
     if state == "edited":
         shop.edit(STYLE, "five", "six")
         shop.path("build/a/deepseek-v4.txt").unlink()
-        shop.write({"build/stray.txt": "x"})
+        shop.write({"build/orphan.txt": "x"})
     elif state == "never built":
         shutil.rmtree(shop.path("build"))
         shop.path(LOCK_FILE).unlink()
@@ -174,12 +175,12 @@ def test_check_writes_nothing_at_all(shop: Project, state: str) -> None:
     assert shop.snapshot() == before
 
 
-def test_check_tells_edited_missing_and_orphan_files_apart(shop: Project) -> None:
+def test_check_distinguishes_edited_missing_and_orphan_files(shop: Project) -> None:
     shop.edit("build/a/deepseek-v4.txt", "Acme", "Emca")
     shop.path("build/c/small.json").unlink()
     shop.write({"build/old/deepseek-v4.txt": "x", "build/readme.md": "x"})
-    told = [("edited", "a"), ("missing", "c")]
-    assert shop.drift() == [*told, ("orphan", "build/old/deepseek-v4.txt"), ("orphan", "build/readme.md")]
+    expected = [("edited", "a"), ("missing", "c")]
+    assert shop.drift() == [*expected, ("orphan", "build/old/deepseek-v4.txt"), ("orphan", "build/readme.md")]
     assert shop.drift("a") == [("edited", "a")]
     assert shop.drift("--target", "small") == [("missing", "c")]
     text = shop.run("check")
@@ -190,12 +191,12 @@ def test_check_tells_edited_missing_and_orphan_files_apart(shop: Project) -> Non
     ]
 
 
-def test_a_file_that_lost_its_final_newline_or_got_other_line_ends_is_edited(shop: Project) -> None:
+def test_an_artifact_with_other_line_ends_or_a_byte_order_mark_is_edited(shop: Project) -> None:
     data = shop.read("build/a/deepseek-v4.txt")
     for other in (data + b"\n", data.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + data, b""):
         shop.write({"build/a/deepseek-v4.txt": other})
         assert shop.drift() == [("edited", "a")]
-        shop.built()
+        shop.build()
         assert shop.read("build/a/deepseek-v4.txt") == data
 
 
@@ -206,12 +207,12 @@ def test_a_deleted_lock_fails_the_check(shop: Project) -> None:
     assert (ran.code, "there is no cacheunit.lock" in ran.err) == (1, True)
 
 
-def test_without_build_folder_check_compares_with_the_lock_alone_and_says_so(shop: Project) -> None:
+def test_without_a_build_folder_check_compares_with_the_lock_alone_and_prints_a_note(shop: Project) -> None:
     shutil.rmtree(shop.path("build"))
     ran = shop.run("check")
     assert (ran.code, ran.err) == (0, "note: there is no build/: compared with the lock alone\n")
     shop.edit(STYLE, "five", "six")
-    assert set(because(shop)) == {"a", *VARIANTS}
+    assert set(changed_sources(shop)) == {"a", *VARIANTS}
 
 
 def test_an_added_and_a_removed_manifest_fail_the_check(shop: Project) -> None:
@@ -219,10 +220,10 @@ def test_an_added_and_a_removed_manifest_fail_the_check(shop: Project) -> None:
     assert shop.drift() == [("removed", "a"), ("added", "z")]
 
 
-def test_a_variant_that_is_gone_is_removed(shop: Project) -> None:
+def test_a_removed_variant_is_removed_from_lock_and_build_folder(shop: Project) -> None:
     shop.edit("prefixes/deep/b.yaml", "[de, en]", "[de, fr]")
     assert shop.drift() == [("removed", "deep/b@locale=en"), ("added", "deep/b@locale=fr")]
-    shop.built()
+    shop.build()
     assert sorted(entries(shop)) == ["a", "c", "deep/b@locale=de", "deep/b@locale=fr"]
     assert not shop.path("build/deep/b@locale=en").exists()
 
@@ -230,13 +231,13 @@ def test_a_variant_that_is_gone_is_removed(shop: Project) -> None:
 def test_a_token_count_edited_by_hand_fails_the_check(shop: Project) -> None:
     change_lock(shop, lambda lock: lock["prefixes"]["a"]["deepseek-v4"].update(tokens=256))
     assert shop.drift() == [("changed", "a")]
-    shop.built()
+    shop.build()
     assert entries(shop)["a"]["deepseek-v4"]["tokens"] == 128
 
 
 def test_a_template_comment_changes_inputs_but_not_the_artifact(shop: Project) -> None:
     shop.edit(STYLE, "Answer", "{# short #}Answer")
-    assert shop.checked()["ok"]
+    assert shop.check()["ok"]
     changed = shop.run("explain", "a", "--format", "json").json["artifacts"][0]["changed"]
     assert [change["path"] for change in changed] == [STYLE]
     before = shop.files("build")
@@ -245,7 +246,7 @@ def test_a_template_comment_changes_inputs_but_not_the_artifact(shop: Project) -
     assert shop.run("explain", "a", "--format", "json").json["artifacts"][0]["changed"] == []
 
 
-def test_another_vocabulary_is_tokenizer_drift(shop: Project) -> None:
+def test_a_changed_vocabulary_is_tokenizer_drift(shop: Project) -> None:
     change_lock(shop, lambda lock: lock["targets"]["small"].update(tokenizer="sha256:" + "0" * 64))
     assert shop.drift() == [("tokenizer", "c")]
 
@@ -255,12 +256,12 @@ def test_the_same_text_with_other_token_ids_is_tokenizer_drift(shop: Project) ->
     assert shop.drift() == [("tokenizer", "a")]
 
 
-def test_another_unit_of_the_target_is_profile_drift_of_its_artifacts_only(shop: Project) -> None:
+def test_a_changed_unit_of_a_target_is_profile_drift_of_its_artifacts_only(shop: Project) -> None:
     shop.edit("cacheunit.toml", "cache.unit = 16", "cache.unit = 32")
     assert shop.drift() == [("profile", "c")]
     refused = shop.run("build", "--locked")
     assert (refused.code, refused.out.split()[:3]) == (1, ["profile", "c", "small"])
-    shop.built()
+    shop.build()
     assert (entries(shop)["c"]["small"]["unit"], entries(shop)["c"]["small"]["tokens"] % 32) == (32, 0)
 
 
@@ -320,7 +321,7 @@ def test_a_locked_build_refuses_a_manifest_that_is_not_locked(shop: Project) -> 
     assert not shop.path("build/d").exists()
 
 
-# What a build removes, and what not
+# Removed artifacts and orphans
 
 
 def test_a_build_warns_of_orphans_and_never_deletes_them(shop: Project) -> None:
@@ -331,28 +332,28 @@ def test_a_build_warns_of_orphans_and_never_deletes_them(shop: Project) -> None:
     assert shop.read("build/old/deepseek-v4.txt") == b"x"
 
 
-def test_a_removed_manifest_takes_its_artifacts_folders_and_entry_with_it(shop: Project) -> None:
+def test_after_a_manifest_is_removed_a_build_removes_its_artifacts_folders_and_lock_entry(shop: Project) -> None:
     shutil.rmtree(shop.path("prefixes/deep"))
     shop.path("prefixes/c.yaml").unlink()
     shop.write({"build/c/notes.md": "mine"})
     report = shop.run("build", "--format", "json").json
-    gone = [("c", "deepseek-v4"), ("c", "small"), *((name, "deepseek-v4") for name in VARIANTS)]
-    assert [(item["prefix"], item["target"]) for item in report["removed"]] == gone
+    removed = [("c", "deepseek-v4"), ("c", "small"), *((name, "deepseek-v4") for name in VARIANTS)]
+    assert [(item["prefix"], item["target"]) for item in report["removed"]] == removed
     assert not shop.path("build/deep").exists()
     assert list(shop.files("build")) == ["build/a/deepseek-v4.json", "build/a/deepseek-v4.txt", "build/c/notes.md"]
     assert list(entries(shop)) == ["a"]
     assert list(json.loads(shop.read(LOCK_FILE))["targets"]) == ["deepseek-v4"]
 
 
-def test_a_renamed_build_folder_leaves_the_old_one_alone(shop: Project) -> None:
+def test_after_the_build_folder_is_renamed_the_old_one_is_not_touched(shop: Project) -> None:
     before = shop.files("build")
     shop.edit("cacheunit.toml", "[target", 'build = "out"\n\n[target')
-    shop.built()
+    shop.build()
     assert shop.files("build") == before
     assert [data for _, data in sorted(shop.files("out").items())] == [data for _, data in sorted(before.items())]
 
 
-# A lock that says nothing reliable
+# A broken lock
 
 _BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
@@ -369,10 +370,10 @@ _BROKEN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("how", _BROKEN)
-def test_a_broken_lock_fails_the_check_and_is_made_anew_by_a_whole_build_only(shop: Project, how: str) -> None:
+@pytest.mark.parametrize("damage", _BROKEN)
+def test_a_broken_lock_fails_the_check_and_is_replaced_by_a_full_build_only(shop: Project, damage: str) -> None:
     good = shop.files()
-    shop.write({LOCK_FILE: _BROKEN[how](shop.read(LOCK_FILE))})
+    shop.write({LOCK_FILE: _BROKEN[damage](shop.read(LOCK_FILE))})
     assert shop.read(LOCK_FILE) != good[LOCK_FILE]
     broken = shop.files()
     for command in (("check",), ("build", "a"), ("build", "--target", "small"), ("build", "--locked")):
@@ -386,46 +387,46 @@ def test_a_broken_lock_fails_the_check_and_is_made_anew_by_a_whole_build_only(sh
     assert shop.files() == good
 
 
-def test_a_merged_lock_is_named_with_the_line_of_its_first_marker(shop: Project) -> None:
+def test_merge_conflict_markers_in_the_lock_are_reported_with_their_line(shop: Project) -> None:
     lock = shop.read(LOCK_FILE).decode().splitlines(keepends=True)
     lock[9:9] = ["<<<<<<< HEAD\n", "=======\n", ">>>>>>> other\n"]
     shop.write({LOCK_FILE: "".join(lock)})
     assert "error: cacheunit.lock:10: the lock has merge-conflict markers" in shop.run("check").err
 
 
-# A part of the project
+# Builds of some prefixes or targets
 
 
 def test_building_one_prefix_keeps_the_entries_of_the_others(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
     before = entries(shop)
-    shop.built("a")
+    shop.build("a")
     after = entries(shop)
     assert after["a"] != before["a"]
     assert {**after, "a": None} == {**before, "a": None}
     assert {name for _, name in shop.drift()} == set(VARIANTS)
-    shop.built("deep/b@locale=en")
+    shop.build("deep/b@locale=en")
     assert {name for _, name in shop.drift()} == {"deep/b@locale=de"}
 
 
-def test_building_one_prefix_does_not_mind_a_fault_in_another(shop: Project) -> None:
+def test_building_one_prefix_ignores_faults_of_the_others(shop: Project) -> None:
     shop.write({"prefixes/c.yaml": "nonsense: true\n"})
     shop.edit("templates/a.md.j2", "help", "assist")
-    shop.built("a")
+    shop.build("a")
     assert "c" in entries(shop)
 
 
 def test_building_one_target_keeps_the_entries_of_the_others(shop: Project) -> None:
     shop.edit("templates/c.md.j2", "tickets", "letters")
     before = entries(shop)["c"]
-    shop.built("--target", "small")
+    shop.build("--target", "small")
     after = entries(shop)["c"]
     assert after["deepseek-v4"] == before["deepseek-v4"]
     assert after["small"] != before["small"]
     assert shop.drift() == [("changed", "c")]
 
 
-def test_building_a_part_refuses_a_target_that_changed_under_the_rest(shop: Project) -> None:
+def test_building_one_prefix_is_refused_if_its_target_changed_for_others_too(shop: Project) -> None:
     shop.write({"prefixes/d.yaml": "system: c.md.j2\ntargets: [small]\n"})
     shop.edit("cacheunit.toml", "16", "32")
     before = shop.files()
@@ -441,16 +442,16 @@ TEMPORARY = ".cacheunit-tmp"
 
 
 class KilledError(BaseException):
-    """The process is gone: nothing runs after this, no cleaning up either."""
+    """Stands for the end of the process: no code of the product handles it, not even to clean up."""
 
 
-class Disk:
-    """The operations of a commit, of which one fails: once, as on a full disk, or with all that follow, as if killed.
+class FailingDisk:
+    """Counts the file operations of a commit and lets one fail, as on a full disk; or all from there, as after a kill.
 
     Args:
-        monkeypatch: puts this disk under `DiskFiles.commit`.
-        failing: which operation, from 0; -1: none.
-        killed: whether the process ends there.
+        monkeypatch: replaces the operations that `DiskFiles.commit` calls.
+        failing: the index of the operation that fails; -1 for none.
+        killed: whether the process ends at that operation.
     """
 
     OPERATIONS = (
@@ -459,28 +460,28 @@ class Disk:
     )
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, failing: int, killed: bool) -> None:
-        self.done: list[str] = []
+        self.operations: list[str] = []
         self._failing = failing
         self._killed = killed
         self._committing = False
         for owner, name in self.OPERATIONS:
-            monkeypatch.setattr(owner, name, self._watched(name, getattr(owner, name)))
+            monkeypatch.setattr(owner, name, self._counted(name, getattr(owner, name)))
         monkeypatch.setattr(DiskFiles, "commit", self._commit(DiskFiles.commit))
 
     def step(self, name: str) -> None:
-        """One operation: counted, and failing if it is its turn."""
-        index = len(self.done)
-        self.done.append(name)
+        """Counts an operation, and raises an error if it is the one that fails."""
+        index = len(self.operations)
+        self.operations.append(name)
         if self._killed and 0 <= self._failing <= index:
             raise KilledError
         if self.fails(index):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def fails(self, index: int) -> bool:
-        """Whether that operation fails."""
+        """Returns whether the operation of that index fails."""
         return index == self._failing
 
-    def _watched(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
+    def _counted(self, name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
             if not self._committing:
                 return operation(*arguments, **options)
@@ -502,9 +503,9 @@ class Disk:
 
 
 class _Handle:
-    """An open file of which a failing `write` has written half."""
+    """An open file; when its `write` fails, half of the data is written."""
 
-    def __init__(self, handle: IO[bytes], disk: Disk) -> None:
+    def __init__(self, handle: IO[bytes], disk: FailingDisk) -> None:
         self._handle = handle
         self._disk = disk
 
@@ -527,13 +528,20 @@ class _Handle:
 
 
 def _outputs(project: Project) -> dict[str, bytes]:
-    """Lock, temporary files, and all in build/."""
+    """Returns the bytes of the lock, of temporary files and of everything in build/, by path."""
     paths = [path for path in (*project.root.iterdir(), *project.path("build").rglob("*")) if path.is_file()]
     return {path.relative_to(project.root).as_posix(): path.read_bytes() for path in sorted(paths)}
 
 
-class InputChange:
-    """A project whose next build writes, makes folders and removes; it can be built again and again from there."""
+class RepeatableBuild:
+    """A project whose next build creates, changes and removes files and folders; each `build` starts from that state.
+
+    Attributes:
+        project: the project.
+        old: the outputs before the build.
+        new: the outputs after a build without a fault.
+        steps: the file operations of such a build, in order.
+    """
 
     def __init__(self, project: Project, start: Path) -> None:
         self.project = project
@@ -546,29 +554,30 @@ class InputChange:
         self.steps, _ = self.build(failing=-1)
         self.new = _outputs(project)
 
-    def build(self, *, failing: int, killed: bool = False) -> tuple[list[str], Ran | None]:
-        """Builds from the start with a fault at one operation; gives the operations, and what the build said."""
+    def build(self, *, failing: int, killed: bool = False) -> tuple[list[str], CommandResult | None]:
+        """Builds with a fault at one operation; returns the operations, and the result unless it was killed."""
         shutil.rmtree(self.project.root)
         shutil.copytree(self._start, self.project.root)
         with pytest.MonkeyPatch.context() as patch:
-            disk = Disk(patch, failing=failing, killed=killed)
-            patch.setattr(os, "getpid", lambda: 1)  # it was another process than the next build
+            disk = FailingDisk(patch, failing=failing, killed=killed)
+            patch.setattr(os, "getpid", lambda: 1)  # another process than that of the next build
             with contextlib.suppress(KilledError):
-                return disk.done, self.project.run("build")
-        return disk.done, None
+                return disk.operations, self.project.run("build")
+        return disk.operations, None
 
-    def torn(self, now: Mapping[str, bytes]) -> list[str]:
-        """The files that are neither as before nor as after."""
+    def partly_written(self, now: Mapping[str, bytes]) -> list[str]:
+        """Returns the paths of files that have neither their old nor their new content."""
         return [path for path, data in now.items() if data not in (self.old.get(path), self.new.get(path))]
 
 
 @pytest.fixture
-def change(copied: Callable[[str], Project], tmp_path: Path) -> InputChange:
-    project = copied("shared-partial")
+def change(copy_project: Callable[[str], Project], tmp_path: Path) -> RepeatableBuild:
+    """Returns a build that uses every kind of file operation."""
+    project = copy_project("shared-partial")
     project.path("prefixes/deep/b.yaml").unlink()
     project.edit("prefixes/c.yaml", "targets: [deepseek-v4, small]", "targets: [small]")
-    project.built()
-    change = InputChange(project, tmp_path / "start")
+    project.build()
+    change = RepeatableBuild(project, tmp_path / "start")
     assert {"mkdir", "open", "write", "fsync", "replace", "unlink", "rmdir"} <= set(change.steps)
     assert change.old.keys() - change.new.keys()
     assert change.new.keys() - change.old.keys()
@@ -580,27 +589,27 @@ def _without_temporary(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_build_killed_at_any_step_leaves_whole_files_that_the_next_build_puts_right(change: InputChange) -> None:
+def test_a_build_killed_at_any_step_leaves_complete_files_and_the_next_build_finishes(change: RepeatableBuild) -> None:
     project = change.project
     for step, operation in enumerate(change.steps):
         _, ran = change.build(failing=step, killed=True)
-        left = _without_temporary(_outputs(project))
-        assert (ran, change.torn(left)) == (None, []), (step, operation)
-        assert left[LOCK_FILE] == change.old[LOCK_FILE] or left == change.new, (step, operation)
-        assert project.run("check").code == (0 if left == change.new else 1), (step, operation)
-        project.built()
+        outputs = _without_temporary(_outputs(project))
+        assert (ran, change.partly_written(outputs)) == (None, []), (step, operation)
+        assert outputs[LOCK_FILE] == change.old[LOCK_FILE] or outputs == change.new, (step, operation)
+        assert project.run("check").code == (0 if outputs == change.new else 1), (step, operation)
+        project.build()
         assert _without_temporary(_outputs(project)) == change.new, (step, operation)
 
 
 @pytest.mark.slow
-def test_what_a_killed_build_left_half_written_is_gone_after_the_next_build(change: InputChange) -> None:
+def test_the_next_build_removes_the_temporary_files_of_a_killed_build(change: RepeatableBuild) -> None:
     for step in range(len(change.steps)):
         change.build(failing=step, killed=True)
-        change.project.built()
+        change.project.build()
         assert _outputs(change.project) == change.new, (step, change.steps[step])
 
 
-def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_none(change: InputChange) -> None:
+def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_no_file(change: RepeatableBuild) -> None:
     for step in range(change.steps.index("replace")):
         _, ran = change.build(failing=step)
         assert ran is not None
@@ -610,7 +619,7 @@ def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_none(
         assert _without_temporary(_outputs(change.project)) == change.old, (step, change.steps[step])
 
 
-def test_a_full_disk_while_files_are_staged_leaves_no_temporary_file_and_no_empty_folder(change: InputChange) -> None:
+def test_a_full_disk_while_files_are_staged_leaves_no_temporary_file_or_empty_folder(change: RepeatableBuild) -> None:
     project = change.project
     for step in range(change.steps.index("replace")):
         change.build(failing=step)
@@ -619,7 +628,7 @@ def test_a_full_disk_while_files_are_staged_leaves_no_temporary_file_and_no_empt
         assert all(any(folder.iterdir()) for folder in folders), (step, change.steps[step])
 
 
-def test_a_fault_while_files_are_moved_into_place_leaves_all_as_it_was(change: InputChange) -> None:
+def test_a_fault_while_files_are_moved_into_place_is_rolled_back(change: RepeatableBuild) -> None:
     moves = [step for step, operation in enumerate(change.steps) if operation == "replace"]
     for step in moves:
         _, ran = change.build(failing=step)
@@ -629,48 +638,48 @@ def test_a_fault_while_files_are_moved_into_place_leaves_all_as_it_was(change: I
 
 
 @pytest.mark.slow
-def test_a_fault_before_the_lock_is_in_place_leaves_the_old_lock_and_a_check_that_fails(change: InputChange) -> None:
+def test_after_a_fault_before_the_lock_is_in_place_the_old_lock_fails_the_check(change: RepeatableBuild) -> None:
     moves = [step for step, operation in enumerate(change.steps) if operation == "replace"]
     for step in range(moves[0], moves[-1] + 1):
         _, ran = change.build(failing=step)
-        left = _outputs(change.project)
+        outputs = _outputs(change.project)
         assert ran is not None
-        assert (ran.code, left[LOCK_FILE], change.torn(left)) == (2, change.old[LOCK_FILE], []), (
+        assert (ran.code, outputs[LOCK_FILE], change.partly_written(outputs)) == (2, change.old[LOCK_FILE], []), (
             step,
             change.steps[step],
         )
         assert change.project.run("check").code == 1
-        change.project.built()
+        change.project.build()
         assert _outputs(change.project) == change.new, (step, change.steps[step])
 
 
-def test_a_lock_that_cannot_be_moved_into_place_is_named(change: InputChange) -> None:
+def test_a_lock_that_cannot_be_moved_into_place_is_named(change: RepeatableBuild) -> None:
     last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
     _, ran = change.build(failing=last)
     assert ran is not None
     assert ran.err.startswith(f'error: cannot write "{LOCK_FILE}"'), ran.err
 
 
-def test_a_file_that_cannot_be_restored_is_named(change: InputChange, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk fails at the last move, and at every write from then on."""
+def test_a_file_that_cannot_be_restored_is_named(change: RepeatableBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fails when the last file is moved, and at every operation after that."""
     last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
     failing = range(last, last + 1000)
-    monkeypatch.setattr(Disk, "fails", lambda _disk, index: index in failing)
+    monkeypatch.setattr(FailingDisk, "fails", lambda _disk, index: index in failing)
     _, ran = change.build(failing=last)
     assert ran is not None
     assert ran.err.startswith(f'error: cannot write "{LOCK_FILE}"'), ran.err
     assert "everything is as it was before" not in ran.err
     changed = [path for path, data in change.old.items() if data != change.new.get(path) and path != LOCK_FILE]
-    left = _outputs(change.project)
+    outputs = _outputs(change.project)
     assert changed
     for path in changed:
-        assert (f'"{path}"' in ran.err) == (left.get(path) != change.old[path]), path
+        assert (f'"{path}"' in ran.err) == (outputs.get(path) != change.old[path]), path
     assert 'could not be restored: run "cacheunit build" again' in ran.err
-    assert left[LOCK_FILE] == change.old[LOCK_FILE]
-    assert change.torn(_without_temporary(left)) == []
+    assert outputs[LOCK_FILE] == change.old[LOCK_FILE]
+    assert change.partly_written(_without_temporary(outputs)) == []
 
 
-def test_a_fault_after_the_lock_is_in_place_does_not_deny_that_it_is(change: InputChange) -> None:
+def test_a_fault_after_the_lock_is_in_place_does_not_report_that_nothing_was_locked(change: RepeatableBuild) -> None:
     last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
     _, ran = change.build(failing=last + 1)
     assert ran is not None
@@ -680,9 +689,9 @@ def test_a_fault_after_the_lock_is_in_place_does_not_deny_that_it_is(change: Inp
 
 @pytest.mark.parametrize("path", ["build", "build/a", "build/a/deepseek-v4.txt/x", "cacheunit.lock/x"])
 def test_a_file_or_folder_in_the_way_is_one_clear_error_and_nothing_is_written(
-    copied: Callable[[str], Project], path: str
+    copy_project: Callable[[str], Project], path: str
 ) -> None:
-    project = copied("shared-partial")
+    project = copy_project("shared-partial")
     project.write({path: "in the way"})
     before = project.files()
     ran = project.run("build")
@@ -694,10 +703,10 @@ def test_a_file_or_folder_in_the_way_is_one_clear_error_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("path", ["build", "build/a", "build/a/deepseek-v4.txt"])
-def test_a_build_does_not_write_through_a_link_that_leads_out(
-    copied: Callable[[str], Project], tmp_path: Path, path: str
+def test_a_build_does_not_write_through_a_link_out_of_the_project(
+    copy_project: Callable[[str], Project], tmp_path: Path, path: str
 ) -> None:
-    project = copied("shared-partial")
+    project = copy_project("shared-partial")
     outside = tmp_path / "outside"
     outside.mkdir()
     link = project.path(path)
@@ -709,18 +718,18 @@ def test_a_build_does_not_write_through_a_link_that_leads_out(
     assert not project.path(LOCK_FILE).exists()
 
 
-def test_a_cache_that_cannot_be_written_changes_nothing(copied: Callable[[str], Project]) -> None:
-    project = copied("shared-partial")
+def test_a_cache_that_cannot_be_written_changes_nothing(copy_project: Callable[[str], Project]) -> None:
+    project = copy_project("shared-partial")
     project.write({".cacheunit": "a file where the folder should be"})
-    project.built()
-    assert project.checked()["ok"]
+    project.build()
+    assert project.check()["ok"]
 
 
-# Other processes
+# Concurrent processes and closed outputs
 
 
 @pytest.mark.slow
-def test_builds_of_different_prefixes_at_once_all_get_into_the_lock(project: Project) -> None:
+def test_concurrent_builds_of_different_prefixes_are_all_in_the_lock(project: Project) -> None:
     names = [f"p{number}" for number in range(8)]
     for name in names:
         project.write({f"prefixes/{name}.yaml": "system: all.md.j2\n"})
@@ -734,8 +743,8 @@ def test_builds_of_different_prefixes_at_once_all_get_into_the_lock(project: Pro
     assert not [path for path in _outputs(project) if path.endswith(TEMPORARY)]
 
 
-def _unread(project: Project, *command: str) -> tuple[int, bytes]:
-    """Exit code and standard error of a command whose output nobody reads."""
+def run_without_reader(project: Project, *command: str) -> tuple[int, bytes]:
+    """Runs a command with a closed standard output; returns its exit code and standard error."""
     process = subprocess.Popen([*PROGRAM, *command], cwd=project.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -745,13 +754,13 @@ def _unread(project: Project, *command: str) -> tuple[int, bytes]:
     return process.wait(timeout=60), errors
 
 
-def test_nobody_reading_the_output_is_no_bug(shop: Project) -> None:
+def test_a_closed_standard_output_is_not_a_bug(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
-    code, errors = _unread(shop, "build")
+    code, errors = run_without_reader(shop, "build")
     assert (code in (0, 1), errors) == (True, b"")
-    assert shop.checked()["ok"]
+    assert shop.check()["ok"]
 
 
 @pytest.mark.parametrize("command", ["build", "show a"])
-def test_nobody_reading_the_output_does_not_turn_yes_into_no(shop: Project, command: str) -> None:
-    assert _unread(shop, *command.split()) == (0, b"")
+def test_a_closed_standard_output_does_not_change_the_exit_code(shop: Project, command: str) -> None:
+    assert run_without_reader(shop, *command.split()) == (0, b"")

@@ -1,4 +1,4 @@
-"""The lock is one text for one state, and says apart what has changed."""
+"""The lock file: how it is written and read, the kinds of differences, and locks that no build writes."""
 
 from __future__ import annotations
 
@@ -36,26 +36,30 @@ locks = st.builds(
 
 
 def entry(**changes: object) -> LockEntry:
-    whole = LockEntry(tokens=128, counted="exact", padding=3, unit=128, text=SHA[1], request=SHA[2], token_ids=SHA[3])
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    """Returns an entry with some fields changed."""
+    original = LockEntry(
+        tokens=128, counted="exact", padding=3, unit=128, text=SHA[1], request=SHA[2], token_ids=SHA[3]
+    )
+    return replace(original, **changes)  # type: ignore[arg-type]
 
 
 def lock(entries: dict[str, LockEntry], *, profile: str = SHA[0], tokenizer: str = SHA[0]) -> Lock:
+    """Returns a lock of these prefixes for one target, "t"."""
     identity = TargetIdentity(profile=profile, tokenizer=tokenizer)
     return Lock(targets={"t": identity}, entries={(name, "t"): value for name, value in entries.items()})
 
 
 @given(locks)
-def test_what_is_written_is_read_back_but_for_targets_that_nothing_uses(one: Lock) -> None:
-    read = parse_lock(write_lock(one), "l")
-    assert read.entries == one.entries
-    assert read.targets == {name: one.targets[name] for _, name in one.entries}
-    assert write_lock(read) == write_lock(one)
+def test_a_written_lock_is_read_back_without_unused_targets(original: Lock) -> None:
+    read = parse_lock(write_lock(original), "l")
+    assert read.entries == original.entries
+    assert read.targets == {name: original.targets[name] for _, name in original.entries}
+    assert write_lock(read) == write_lock(original)
 
 
 @given(locks)
-def test_the_text_is_lf_json_with_sorted_keys_and_tokens_first_in_an_entry(one: Lock) -> None:
-    text = write_lock(one).decode()
+def test_a_lock_is_json_with_lf_sorted_keys_and_tokens_first_in_each_entry(original: Lock) -> None:
+    text = write_lock(original).decode()
     assert text.endswith("}\n")
     assert "\r" not in text
     value = json.loads(text)
@@ -67,7 +71,7 @@ def test_the_text_is_lf_json_with_sorted_keys_and_tokens_first_in_an_entry(one: 
             assert others == sorted(others)
 
 
-def test_each_kind_of_difference_has_its_name() -> None:
+def test_each_difference_between_locks_has_its_kind() -> None:
     before = lock({"same": entry(), "text": entry(), "ids": entry(), "gone": entry()})
     after = lock({"same": entry(), "text": entry(text=SHA[9]), "ids": entry(token_ids=SHA[9]), "new": entry()})
     assert [(drift.prefix, drift.kind) for drift in drift_between(before, after)] == [
@@ -75,17 +79,17 @@ def test_each_kind_of_difference_has_its_name() -> None:
     ]  # fmt: skip
 
 
-def test_another_vocabulary_or_other_rules_are_told_apart_from_another_text() -> None:
+def test_a_changed_vocabulary_and_changed_rules_are_kinds_of_their_own() -> None:
     before = lock({"a": entry()})
     assert [drift.kind for drift in drift_between(before, lock({"a": entry()}, tokenizer=SHA[5]))] == ["tokenizer"]
     assert [drift.kind for drift in drift_between(before, lock({"a": entry(unit=64)}, profile=SHA[5]))] == ["profile"]
     assert list(drift_between(before, lock({"a": entry()}))) == []
 
 
-def test_files_are_held_against_the_lock() -> None:
-    found = {"build/a/t.txt": SHA[1], "build/a/t.json": SHA[9], "build/b/t.txt": SHA[1], "build/x": SHA[0]}
-    one = lock({"a": entry(), "b": entry()})
-    drift = [(item.kind, item.path) for item in drift_on_disk(one, "build", found.get, list(found))]
+def test_edited_missing_and_orphan_files_differ_from_the_lock() -> None:
+    fingerprints = {"build/a/t.txt": SHA[1], "build/a/t.json": SHA[9], "build/b/t.txt": SHA[1], "build/x": SHA[0]}
+    original = lock({"a": entry(), "b": entry()})
+    drift = [(item.kind, item.path) for item in drift_on_disk(original, "build", fingerprints.get, list(fingerprints))]
     assert drift == [("edited", "build/a/t.json"), ("missing", "build/b/t.json"), ("orphan", "build/x")]
 
 
@@ -93,13 +97,13 @@ def test_files_are_held_against_the_lock() -> None:
     "broken",
     [b"", b"{", b"[]", b"null", b'{"version": 1}', b'{"version": 1, "targets": {}, "prefixes": {}, "x": 1}', b"\xff"],
 )
-def test_a_broken_lock_is_unknown(broken: bytes) -> None:
+def test_a_broken_lock_raises_lock_unknown(broken: bytes) -> None:
     with pytest.raises(LockUnknownError, match="the lock is broken"):
         parse_lock(broken, "cacheunit.lock")
 
 
-def test_what_only_a_merge_by_line_leaves_is_unknown() -> None:
-    """Each is well-formed, and yet no build writes it."""
+def test_a_lock_that_only_a_line_merge_can_write_raises_lock_unknown() -> None:
+    """Each of these locks is well-formed, but no build writes it."""
     value = json.loads(write_lock(lock({"a": entry(), "b": entry()})))
     targets, (a, b) = value["targets"], value["prefixes"].values()
     for line, message, listed, prefixes in (
@@ -116,7 +120,7 @@ def test_what_only_a_merge_by_line_leaves_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("field", ["tokens", "text", "unit"])
-def test_a_lock_edited_by_hand_into_nonsense_is_unknown(field: str) -> None:
+def test_a_lock_with_a_value_of_the_wrong_type_raises_lock_unknown(field: str) -> None:
     value = json.loads(write_lock(lock({"a": entry()})))
     value["prefixes"]["a"]["t"][field] = "128"
     with pytest.raises(LockUnknownError):
@@ -124,7 +128,7 @@ def test_a_lock_edited_by_hand_into_nonsense_is_unknown(field: str) -> None:
 
 
 @pytest.mark.parametrize("marker", ["<<<<<<< ours", "=======", ">>>>>>> theirs", "||||||| base"])
-def test_conflict_markers_are_told_with_their_line(marker: str) -> None:
+def test_conflict_markers_are_reported_with_their_line(marker: str) -> None:
     data = write_lock(lock({"a": entry()})).replace(b'  "prefixes"', f'{marker}\n  "prefixes"'.encode())
     with pytest.raises(LockUnknownError, match=r"cacheunit\.lock:9: the lock has merge-conflict markers"):
         parse_lock(data, "cacheunit.lock")
@@ -138,6 +142,6 @@ def test_a_newer_lock_is_refused_and_both_versions_are_named(version: str) -> No
 
 
 @pytest.mark.parametrize("version", ['"1"', "true", "0", "null"])
-def test_a_version_that_is_none_is_unknown(version: str) -> None:
+def test_an_invalid_version_raises_lock_unknown(version: str) -> None:
     with pytest.raises(LockUnknownError):
         parse_lock(f'{{"version": {version}, "targets": {{}}, "prefixes": {{}}}}'.encode(), "cacheunit.lock")

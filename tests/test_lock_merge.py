@@ -26,7 +26,7 @@ from cacheunit_build.lockfile.merge import merge_locks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Cacheunit, Ran
+    from conftest import Cacheunit, CommandResult
 
     SourceChange = Callable[[Project], None]
 
@@ -64,7 +64,7 @@ class Repository:
         """Creates a branch from `main` with a change of the sources, built and committed."""
         self.done("checkout", "-q", "-B", branch, "main")
         change(self.project)
-        self.project.built()
+        self.project.build()
         self.done("add", "-A")
         self.done("commit", "-q", "-m", branch)
 
@@ -93,7 +93,7 @@ def bare(project: Project, monkeypatch: pytest.MonkeyPatch) -> Repository:
 def repository(bare: Repository) -> Repository:
     """Five prefixes, built and committed."""
     bare.project.write(FILES)
-    bare.project.built()
+    bare.project.build()
     bare.done("add", "-A")
     bare.done("commit", "-q", "-m", "base")
     return bare
@@ -284,7 +284,7 @@ def lock(*, profile: str = "0", **tokens: int) -> bytes:
     return write_lock(Lock(targets={"t": identity}, entries=entries))
 
 
-def merge_by_driver(project: Project, base: bytes, ours: bytes, theirs: bytes) -> Ran:
+def merge_by_driver(project: Project, base: bytes, ours: bytes, theirs: bytes) -> CommandResult:
     project.write({"base": base, "ours": ours, "theirs": theirs})
     return project.run("git", "merge", "base", "ours", "theirs", "sub/cacheunit.lock")
 
@@ -508,7 +508,7 @@ def test_a_project_in_a_subfolder_with_spaces_of_a_linked_work_tree_is_merged_an
     sub = "my bots/it's 100 %O"
     inner = Project(root=bare.top / sub, cacheunit=cacheunit)
     inner.write(FILES)
-    inner.built()
+    inner.build()
     bare.done("add", "-A")
     bare.done("commit", "-q", "-m", "base")
     bare.done("worktree", "add", "-q", "linked tree", "-b", "linked")

@@ -1,4 +1,4 @@
-"""Manifests become variants with names that any file system takes, in one order."""
+"""Manifests: their variants have names that are valid on every file system, and all faults are reported at once."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ if TYPE_CHECKING:
 
 
 def manifest(text: str) -> Manifest:
+    """Returns the parsed manifest of a prefix "p"."""
     return parse_manifest(text.encode(), name="p", path="prefixes/p.yaml")
 
 
-def told(text: str) -> list[str]:
+def reported(text: str) -> list[str]:
+    """Returns line and message of each fault of a manifest."""
     with pytest.raises(CacheunitError) as caught:
         manifest(text)
     return [f"{fault.line}: {fault.message}" for fault in caught.value.faults]
 
 
-def test_axes_stand_in_a_name_by_code_point_whatever_their_order() -> None:
-    one = manifest("system: a\nmatrix: {plan: [pro, free], locale: [en]}")
-    assert [variant.name for variant in expand(one)] == ["p@locale=en,plan=pro", "p@locale=en,plan=free"]
-    assert expand(one)[0].axes == {"locale": "en", "plan": "pro"}
+def test_axes_in_the_name_of_a_variant_are_sorted_by_code_point() -> None:
+    parsed = manifest("system: a\nmatrix: {plan: [pro, free], locale: [en]}")
+    assert [variant.name for variant in expand(parsed)] == ["p@locale=en,plan=pro", "p@locale=en,plan=free"]
+    assert expand(parsed)[0].axes == {"locale": "en", "plan": "pro"}
 
 
-def test_values_in_a_name_are_safe_on_every_file_system() -> None:
-    one = manifest('system: a\nmatrix: {v: ["a/b", "x,y=z", "ä", true, 12, "..", "a b"]}')
-    assert [variant.name for variant in expand(one)] == [
+def test_values_in_the_name_of_a_variant_are_valid_on_every_file_system() -> None:
+    parsed = manifest('system: a\nmatrix: {v: ["a/b", "x,y=z", "ä", true, 12, "..", "a b"]}')
+    assert [variant.name for variant in expand(parsed)] == [
         "p@v=a%2Fb", "p@v=x%2Cy%3Dz", "p@v=%C3%A4", "p@v=true", "p@v=12", "p@v=..", "p@v=a%20b",
     ]  # fmt: skip
 
 
-def test_without_a_matrix_there_is_one_variant_of_the_prefixs_name() -> None:
+def test_without_a_matrix_the_only_variant_has_the_name_of_the_prefix() -> None:
     assert [variant.name for variant in expand(manifest("system: a"))] == ["p"]
 
 
-def test_all_faults_are_told_at_once_each_with_its_line() -> None:
+def test_all_faults_are_reported_at_once_each_with_its_line() -> None:
     text = (
         "system: 3\ntargts: [a]\nbudget: 1e3\npadding: sometimes\nvariables: [a]\ndata: {d: 5}\nexamples: [{role: x}]\n"
     )
-    assert told(text) == [
+    assert reported(text) == [
         '1: "system" must be a list, not 3',
         '2: unknown key "targts"',
         "3: \"budget\" must be a whole number, not '1e3'",
@@ -58,9 +60,9 @@ def test_all_faults_are_told_at_once_each_with_its_line() -> None:
     ]
 
 
-def test_what_the_schema_cannot_say_is_told_at_once_too() -> None:
+def test_faults_that_the_schema_cannot_express_are_reported_at_once_too() -> None:
     text = "targets: [a, a]\nvariables: {if: 1, x: 2}\ndata: {x: ../d, y: /e}\nmatrix: {m: [], n: [1, '1', [2]]}\n"
-    assert told("system: a\n" + text) == [
+    assert reported("system: a\n" + text) == [
         '2: target "a" is named twice',
         '3: "if" is not a valid variable name',
         '4: variable "x" is in both "data" and "variables"',
@@ -72,13 +74,13 @@ def test_what_the_schema_cannot_say_is_told_at_once_too() -> None:
     ]
 
 
-def test_a_prefix_of_tools_alone_is_one_and_one_of_nothing_is_not() -> None:
+def test_a_prefix_may_consist_of_tools_alone_but_not_of_nothing() -> None:
     assert manifest("tools: [t.json]").system == ()
-    assert told("description: x") == ['1: key "system" is missing']
+    assert reported("description: x") == ['1: key "system" is missing']
 
 
 @pytest.mark.parametrize(
-    ("typed", "fault"),
+    ("options", "fault"),
     [
         ("{floor: true}", '"padding.floor" needs "padding.reuses"'),
         ("{reuses: 3}", '"padding.reuses" has no effect without "floor: true"'),
@@ -86,11 +88,11 @@ def test_a_prefix_of_tools_alone_is_one_and_one_of_nothing_is_not() -> None:
         ("{floor: true, reuses: 0}", '"padding.reuses" must be greater than or equal to 1, not 0'),
     ],
 )
-def test_padding_options_that_cannot_mean_anything_are_refused(typed: str, fault: str) -> None:
-    assert told(f"system: a\npadding: {typed}") == [f"2: {fault}"]
+def test_padding_options_that_contradict_each_other_or_have_no_effect_are_refused(options: str, fault: str) -> None:
+    assert reported(f"system: a\npadding: {options}") == [f"2: {fault}"]
 
 
-def test_the_schema_for_editors_knows_every_key_and_both_short_forms() -> None:
+def test_the_json_schema_has_every_key_and_both_short_forms() -> None:
     schema = manifest_schema()
     keys = {"description", "targets", "system", "tools", "examples", "variables", "data", "matrix", "padding"}
     assert set(schema["properties"]) == keys | {"special_tokens", "budget"}
@@ -100,7 +102,7 @@ def test_the_schema_for_editors_knows_every_key_and_both_short_forms() -> None:
     json.dumps(schema)
 
 
-def test_settings_are_read_from_either_file_and_default_without() -> None:
+def test_settings_are_read_from_either_file_and_have_defaults() -> None:
     assert parse_settings(None, None).targets == ("deepseek-v4",)
     assert parse_settings(b'[tool.cacheunit]\nbuild = "out"\n', None).build == "out"
     assert parse_settings(b"[project]\n", b'build = "out"\n').build == "out"
@@ -110,7 +112,7 @@ def test_settings_are_read_from_either_file_and_default_without() -> None:
         parse_settings(b"[tool.cacheunit]\n", b"")
 
 
-def test_no_manifest_of_this_repository_is_without_a_description() -> None:
+def test_every_manifest_of_this_repository_has_a_description() -> None:
     root = Path(__file__).parent.parent / "prefixes"
     paths = sorted(root.rglob("*.yaml"))
     assert len(paths) >= 6

@@ -102,7 +102,7 @@ def locked(project: Project) -> Project:
             "templates/a.j2": "You answer briefly and to the point. " * 40,
         }
     )
-    project.built()
+    project.build()
     return project
 
 

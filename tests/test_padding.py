@@ -1,4 +1,4 @@
-"""Alignment: always exact, never more than asked for, few measurements; or an error that says what was tried."""
+"""Padding: it reaches the next unit exactly and with few counts, or is an error that lists what was tried."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PREFIXES = ("a", "Be brief.", "Be brief.\n", "Be brief.\n\n", "。", "12", "   "
 
 
 @given(tokens=st.integers(-5, 10_000), unit=st.integers(-5, 5_000))
-def test_align_padding_is_the_least_that_reaches_a_multiple(tokens: int, unit: int) -> None:
+def test_align_padding_is_the_smallest_number_that_reaches_a_multiple_of_the_unit(tokens: int, unit: int) -> None:
     missing = align_padding(tokens, unit)
     if tokens <= 0 or unit <= 0:
         assert missing == 0
@@ -47,7 +47,7 @@ def test_align_padding_is_the_least_that_reaches_a_multiple(tokens: int, unit: i
 
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("unit", [1, 2, 3, 7, 16, 64, 128, 1000])
-def test_the_joined_text_reaches_the_next_multiple(name: str, unit: int) -> None:
+def test_text_with_its_padding_has_the_next_multiple_of_tokens(name: str, unit: int) -> None:
     count = COUNTS[name]
     for prefix in PREFIXES:
         padding = pad_text_concat(prefix, unit, count)
@@ -58,13 +58,13 @@ def test_the_joined_text_reaches_the_next_multiple(name: str, unit: int) -> None
 
 
 @given(prefix=st.text(max_size=60), unit=st.sampled_from([2, 16, 64, 128]))
-def test_any_text_is_aligned_by_the_default_vocabulary(prefix: str, unit: int) -> None:
+def test_any_text_is_aligned_in_the_default_vocabulary(prefix: str, unit: int) -> None:
     padding = pad_text_concat(prefix, unit, count_default)
     assert padding == "" if not prefix else count_default(prefix + padding) == -(-count_default(prefix) // unit) * unit
 
 
 @given(prefix=st.text(min_size=1, max_size=30), unit=st.integers(1, 40), salt=st.integers(0, 1 << 16))
-def test_whatever_count_does_the_answer_is_exact_or_an_error(prefix: str, unit: int, salt: int) -> None:
+def test_with_an_erratic_count_padding_is_exact_or_an_error(prefix: str, unit: int, salt: int) -> None:
     calls = 0
 
     def erratic(text: str) -> int:
@@ -91,7 +91,7 @@ def test_whatever_count_does_the_answer_is_exact_or_an_error(prefix: str, unit: 
         ("jumps over", lambda text: 1 if len(text) < 8 else 1_000_000),
     ],
 )
-def test_an_unreachable_multiple_is_an_error_that_says_what_was_tried(name: str, count: Count) -> None:
+def test_an_unreachable_multiple_is_an_error_that_lists_what_was_tried(name: str, count: Count) -> None:
     calls = []
 
     def counted(text: str) -> int:
@@ -106,7 +106,7 @@ def test_an_unreachable_multiple_is_an_error_that_says_what_was_tried(name: str,
 
 
 @pytest.mark.parametrize("unit", [0, -1, -128])
-def test_an_unknown_unit_pads_nothing_and_counts_nothing(unit: int) -> None:
+def test_without_a_positive_unit_or_a_text_nothing_is_padded_or_counted(unit: int) -> None:
     def never(_: str) -> int:
         raise AssertionError("counted")
 
@@ -114,13 +114,13 @@ def test_an_unknown_unit_pads_nothing_and_counts_nothing(unit: int) -> None:
     assert pad_text_concat("", 128, never) == ""
 
 
-@pytest.mark.parametrize("wrong", [None, 1.5, True, "3", -1])
-def test_a_count_that_is_no_number_of_tokens_is_refused(wrong: object) -> None:
+@pytest.mark.parametrize("result", [None, 1.5, True, "3", -1])
+def test_a_count_that_is_not_a_number_of_tokens_is_refused(result: object) -> None:
     with pytest.raises(AlignmentError, match="not a number of tokens"):
-        pad_text_concat("prefix", 128, lambda _: wrong)  # type: ignore[arg-type,return-value]
+        pad_text_concat("prefix", 128, lambda _: result)  # type: ignore[arg-type,return-value]
 
 
-def test_few_calls_are_made_on_the_default_vocabulary() -> None:
+def test_padding_needs_few_counts_in_the_default_vocabulary() -> None:
     calls = 0
 
     def counted(text: str) -> int:
@@ -134,20 +134,20 @@ def test_few_calls_are_made_on_the_default_vocabulary() -> None:
     assert calls / len(prefixes) <= 3
 
 
-def test_padding_reads_as_padding_and_instructs_nobody() -> None:
+def test_padding_is_recognizable_and_contains_no_instruction() -> None:
     padding = pad_text_concat("Be brief.", 128, count_default)
     assert re.fullmatch(r"\n\n\[padding\]( \.)+", padding)
     assert re.fullmatch(r"( \.)+", pad_text_concat("Be brief.", 4, count_default))
 
 
-def test_pad_text_to_reaches_a_goal_beyond_the_next_unit_and_refuses_to_shorten() -> None:
+def test_pad_text_to_can_pad_beyond_the_next_unit_and_refuses_to_shorten() -> None:
     assert count_default("Be brief." + pad_text_to("Be brief.", 512, count_default)) == 512
     assert pad_text_to("Be brief.", count_default("Be brief."), count_default) == ""
     with pytest.raises(AlignmentError, match="has 3 tokens, more than the 2"):
         pad_text_to("Be brief.", 2, count_default)
 
 
-def test_pad_text_still_works_says_why_it_should_not_be_used_and_is_exact_alone() -> None:
+def test_pad_text_is_deprecated_and_exact_for_padding_counted_alone() -> None:
     with pytest.warns(DeprecationWarning, match="use pad_text_concat"):
         padding = pad_text(1000, 128, count_default)
     assert count_default(padding) == align_padding(1000, 128)
@@ -157,7 +157,7 @@ def test_pad_text_still_works_says_why_it_should_not_be_used_and_is_exact_alone(
         pad_text(1000, 128, lambda _: 0)
 
 
-def test_the_three_functions_are_at_the_top_of_the_package() -> None:
+def test_the_package_exports_the_three_padding_functions() -> None:
     assert (cacheunit_build.align_padding, cacheunit_build.pad_text, cacheunit_build.pad_text_concat) == (
         align_padding,
         pad_text,

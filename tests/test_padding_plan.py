@@ -1,4 +1,4 @@
-"""A plan pads where that pays, by the prices of the target, and says why in numbers."""
+"""Padding plans: a prefix is padded where that saves cost by the target's prices, and the reason states the numbers."""
 
 from __future__ import annotations
 
@@ -32,50 +32,53 @@ margins = st.sampled_from([0.01, 0.1, 0.35, 0.5, 0.9])
 
 
 def blocks(unit: int | None = 128, **more: Any) -> CacheRule:
+    """Returns a cache rule of blocks."""
     return CacheRule(kind="blocks", unit=unit, **{"minimum": 0, "read": 0.02, "write": 1.0, **more})
 
 
-def planned(tokens: int, rule: CacheRule, mode: PaddingMode = "auto", reuses: int | None = None) -> PaddingPlan:
+def plan_for(tokens: int, rule: CacheRule, mode: PaddingMode = "auto", reuses: int | None = None) -> PaddingPlan:
+    """Returns the plan for an exact count; `reuses` sets the floor option."""
     return make_plan(Count(tokens=tokens), rule, PaddingOptions(mode=mode, floor=reuses is not None, reuses=reuses))
 
 
-def numbers(plan: PaddingPlan) -> set[str]:
+def numbers_in_reason(plan: PaddingPlan) -> set[str]:
+    """Returns the numbers in the reason of a plan."""
     return set(re.findall(r"-?\d+(?:\.\d+)?", plan.reason))
 
 
-# Past a unit
+# After the last full unit
 
 
 @given(tokens=tokens_, unit=units, read=prices)
-def test_a_full_unit_is_aligned_and_never_padded_in_any_mode(tokens: int, unit: int, read: float) -> None:
+def test_full_units_are_aligned_and_never_padded_in_any_mode(tokens: int, unit: int, read: float) -> None:
     for mode in MODES:
-        plan = planned(tokens - tokens % unit, blocks(unit, read=read), mode)
+        plan = plan_for(tokens - tokens % unit, blocks(unit, read=read), mode)
         assert (plan.action, plan.goal) == ("aligned", None)
-        assert str(tokens // unit) in numbers(plan)
+        assert str(tokens // unit) in numbers_in_reason(plan)
 
 
 @given(tokens=tokens_, unit=units, read=prices)
-@example(tokens=2, unit=4, read=0.5)  # gains exactly nothing
-def test_automatic_padding_pads_exactly_where_it_gains(tokens: int, unit: int, read: float) -> None:
-    past = tokens % unit
-    assume(past)
-    gain = past - read * unit
-    plan = planned(tokens, blocks(unit, read=read))
-    assert plan.action == ("pad" if gain > 0 else "unpaid")
-    assert (plan.goal is None) is (gain <= 0)
+@example(tokens=2, unit=4, read=0.5)  # saves exactly nothing
+def test_automatic_padding_pads_exactly_when_it_saves_cost(tokens: int, unit: int, read: float) -> None:
+    tokens_after_unit = tokens % unit
+    assume(tokens_after_unit)
+    saving = tokens_after_unit - read * unit
+    plan = plan_for(tokens, blocks(unit, read=read))
+    assert plan.action == ("pad" if saving > 0 else "unpaid")
+    assert (plan.goal is None) is (saving <= 0)
 
 
 @given(tokens=tokens_, unit=units, read=prices, mode=st.sampled_from(MODES))
 def test_a_goal_is_the_next_multiple_of_the_unit(tokens: int, unit: int, read: float, mode: PaddingMode) -> None:
-    plan = planned(tokens, blocks(unit, read=read), mode)
+    plan = plan_for(tokens, blocks(unit, read=read), mode)
     if plan.goal is not None:
         assert (plan.goal % unit, 0 < plan.goal - tokens < unit) == (0, True)
 
 
 @given(tokens=tokens_, unit=units, read=st.none() | prices)
-def test_always_pads_whatever_it_costs_and_off_never_does(tokens: int, unit: int, read: float | None) -> None:
+def test_mode_always_pads_at_any_cost_and_mode_off_never_pads(tokens: int, unit: int, read: float | None) -> None:
     assume(tokens % unit)
-    always, off = (planned(tokens, blocks(unit, read=read), mode) for mode in ("always", "off"))
+    always, off = (plan_for(tokens, blocks(unit, read=read), mode) for mode in ("always", "off"))
     assert (always.action, always.goal) == ("pad", tokens + unit - tokens % unit)
     assert (off.action, off.goal) == ("off", None)
 
@@ -84,30 +87,30 @@ def test_always_pads_whatever_it_costs_and_off_never_does(tokens: int, unit: int
     ("tokens", "action", "goal"),
     [(127, "pad", 128), (128, "aligned", None), (129, "unpaid", None), (130, "unpaid", None), (131, "pad", 256)],
 )
-def test_deepseek_pads_from_three_tokens_past_a_unit(tokens: int, action: str, goal: int | None) -> None:
-    plan = planned(tokens, known_targets()["deepseek-v4"].cache)
+def test_deepseek_is_padded_from_three_tokens_after_a_full_unit(tokens: int, action: str, goal: int | None) -> None:
+    plan = plan_for(tokens, known_targets()["deepseek-v4"].cache)
     assert (plan.action, plan.goal) == (action, goal)
 
 
-def test_an_unknown_price_weighs_nothing_and_says_so() -> None:
-    plan = planned(100, blocks(64, read=None))
+def test_with_an_unknown_price_nothing_is_padded_and_the_reason_states_it() -> None:
+    plan = plan_for(100, blocks(64, read=None))
     assert (plan.action, plan.goal) == ("unknown", None)
     assert "price of a cached token is unknown" in plan.reason
 
 
-def test_reasons_give_the_numbers_they_weigh() -> None:
-    assert planned(1179, blocks()).reason == (
+def test_reasons_state_the_numbers_they_compare() -> None:
+    assert plan_for(1179, blocks()).reason == (
         "27 tokens after the last full unit of 128; padding saves the cost of 24 input tokens per cached request"
     )
-    assert planned(1154, blocks()).reason == (
+    assert plan_for(1154, blocks()).reason == (
         "2 tokens after the last full unit of 128; a full cached unit costs as much as 2.56, so padding does not pay"
     )
-    assert planned(1152, blocks()).reason == "1152 tokens are 9 full units"
-    assert planned(1154, blocks(), "always").reason == (
+    assert plan_for(1152, blocks()).reason == "1152 tokens are 9 full units"
+    assert plan_for(1154, blocks(), "always").reason == (
         "2 tokens after the last full unit of 128; padding is set to always, "
         "and adds the cost of 0.56 input tokens per cached request"
     )
-    assert planned(1154, blocks(), "off").reason == (
+    assert plan_for(1154, blocks(), "off").reason == (
         "padding is off; 2 tokens after the last full unit of 128 are recomputed in each request"
     )
 
@@ -118,12 +121,12 @@ def test_reasons_give_the_numbers_they_weigh() -> None:
 @given(tokens=tokens_, kind=st.sampled_from(KINDS), mode=st.sampled_from(MODES), read=st.none() | prices)
 def test_without_a_unit_nothing_is_padded(tokens: int, kind: CacheKind, mode: PaddingMode, read: float | None) -> None:
     rule = CacheRule(kind=kind, read=read, write=1.0)
-    plan = planned(tokens, rule, mode)
+    plan = plan_for(tokens, rule, mode)
     assert (plan.goal, plan.action) == (None, "unknown" if kind in ("blocks", "unknown") else kind)
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("kind", "phrase"),
     [
         ("tokens", "any common prefix is reused"),
         ("breakpoints", "the marked prefix is reused to the token"),
@@ -131,8 +134,8 @@ def test_without_a_unit_nothing_is_padded(tokens: int, kind: CacheKind, mode: Pa
         ("blocks", "cache unit is unknown"),
     ],
 )
-def test_why_nothing_is_aligned_is_said_for_each_kind(kind: CacheKind, words: str) -> None:
-    assert words in planned(1000, CacheRule(kind=kind)).reason
+def test_the_reason_states_why_nothing_is_aligned_for_each_kind(kind: CacheKind, phrase: str) -> None:
+    assert phrase in plan_for(1000, CacheRule(kind=kind)).reason
 
 
 # Below a minimum
@@ -140,26 +143,26 @@ def test_why_nothing_is_aligned_is_said_for_each_kind(kind: CacheKind, words: st
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("tokens", "below"), [(1, True), (1023, True), (1024, False), (1025, False)])
-def test_the_minimum_itself_is_enough(kind: CacheKind, tokens: int, below: bool) -> None:
+def test_exactly_the_minimum_of_tokens_is_cached(kind: CacheKind, tokens: int, below: bool) -> None:
     rule = CacheRule(kind=kind, minimum=1024, unit=128 if kind == "blocks" else None, read=0.1, write=1.25)
-    plan = planned(tokens, rule)
+    plan = plan_for(tokens, rule)
     assert (plan.action == "below-minimum") is below
     if below:
         assert plan.goal is None
-        assert {str(1024 - tokens), "1024"} <= numbers(plan)
+        assert {str(1024 - tokens), "1024"} <= numbers_in_reason(plan)
 
 
-def test_below_the_minimum_it_is_said_how_far_and_from_where_filling_would_pay() -> None:
+def test_below_the_minimum_the_reason_states_the_distance_and_from_where_padding_pays() -> None:
     rule = CacheRule(kind="breakpoints", minimum=4096, read=0.1, write=1.25)
-    assert planned(3413, rule).reason == (
+    assert plan_for(3413, rule).reason == (
         "683 tokens below the minimum of 4096: nothing is cached; "
         "with many reuses, padding to 4096 pays from 410 tokens"
     )
-    assert planned(1000, blocks(256, minimum=1100, read=0.5)).reason == (
+    assert plan_for(1000, blocks(256, minimum=1100, read=0.5)).reason == (
         "100 tokens below the minimum of 1100: nothing is cached; "
         "with many reuses, padding to 1280 pays from 641 tokens"
     )
-    unpriced = planned(1000, blocks(256, minimum=1100, read=None))
+    unpriced = plan_for(1000, blocks(256, minimum=1100, read=None))
     assert unpriced.reason == "100 tokens below the minimum of 1100: nothing is cached"
 
 
@@ -172,68 +175,68 @@ def test_below_the_minimum_it_is_said_how_far_and_from_where_filling_would_pay()
     reuses=st.integers(1, 1_000),
     mode=st.sampled_from(["auto", "always"]),
 )
-def test_filling_up_pays_exactly_by_the_formula(
+def test_padding_to_the_minimum_pays_exactly_by_the_formula(
     *, tokens: int, unit: int, minimum: int, read: float, write: float, reuses: int, mode: PaddingMode
 ) -> None:
     assume(tokens < minimum)
     goal = math.ceil(minimum / unit) * unit
     pays = tokens > goal * (read + (write - read) / reuses)
-    plan = planned(tokens, blocks(unit, minimum=minimum, read=read, write=write), mode, reuses)
+    plan = plan_for(tokens, blocks(unit, minimum=minimum, read=read, write=write), mode, reuses)
     assert (plan.action, plan.goal) == (("floor", goal) if pays else ("unpaid", None))
-    assert {str(minimum - tokens), str(minimum), str(reuses), str(goal)} <= numbers(plan)
+    assert {str(minimum - tokens), str(minimum), str(reuses), str(goal)} <= numbers_in_reason(plan)
 
 
 @pytest.mark.parametrize(("reuses", "pays_from"), [(10, 880.64), (100, 456.7), (2, 2764.8)])
-def test_filling_up_pays_from_the_length_that_the_vendor_publishes(reuses: int, pays_from: float) -> None:
+def test_padding_to_the_minimum_pays_from_the_length_that_the_vendor_publishes(reuses: int, pays_from: float) -> None:
     rule = blocks(128, minimum=4096, read=0.1, write=1.25)
-    just_below, just_above = (planned(tokens, rule, "auto", reuses) for tokens in (int(pays_from), int(pays_from) + 1))
+    just_below, just_above = (plan_for(tokens, rule, "auto", reuses) for tokens in (int(pays_from), int(pays_from) + 1))
     assert just_below.action == "unpaid"
-    assert str(int(pays_from) + 1) in numbers(just_below)
+    assert str(int(pays_from) + 1) in numbers_in_reason(just_below)
     assert just_above.goal == 4096
 
 
-def test_filling_up_for_a_single_reuse_never_pays_where_writing_costs_more() -> None:
+def test_padding_to_the_minimum_for_one_reuse_does_not_pay_if_writing_costs_more() -> None:
     rule = blocks(128, minimum=4096, read=0.1, write=1.25)
-    assert planned(4095, rule, "auto", 1).action == "unpaid"
+    assert plan_for(4095, rule, "auto", 1).action == "unpaid"
 
 
-def test_filling_up_with_unknown_prices_is_not_weighed() -> None:
+def test_padding_to_the_minimum_with_unknown_prices_is_not_planned() -> None:
     for missing in ("read", "write"):
-        plan = planned(1000, blocks(128, minimum=1024, **{missing: None}), "auto", 9)
+        plan = plan_for(1000, blocks(128, minimum=1024, **{missing: None}), "auto", 9)
         assert (plan.action, plan.goal, "prices are unknown" in plan.reason) == ("unknown", None, True)
 
 
-def test_filling_up_is_asked_for_and_never_done_unasked() -> None:
+def test_padding_to_the_minimum_requires_the_floor_option() -> None:
     rule = blocks(128, minimum=1024, read=0.0, write=0.0)
-    assert planned(1023, rule).goal is None
-    assert planned(1023, rule, "off").goal is None
-    assert planned(1023, rule, "auto", 1).goal == 1024
+    assert plan_for(1023, rule).goal is None
+    assert plan_for(1023, rule, "off").goal is None
+    assert plan_for(1023, rule, "auto", 1).goal == 1024
 
 
-def test_above_the_minimum_a_floor_changes_nothing() -> None:
+def test_above_the_minimum_the_floor_option_changes_nothing() -> None:
     rule = blocks(128, minimum=1024)
     for tokens in (1024, 1026, 1100):
-        assert planned(tokens, rule, "auto", 9) == planned(tokens, rule)
+        assert plan_for(tokens, rule, "auto", 9) == plan_for(tokens, rule)
 
 
-def test_a_prefix_at_a_breakpoint_is_filled_up_too() -> None:
+def test_a_prefix_with_a_breakpoint_is_padded_to_the_minimum_too() -> None:
     rule = CacheRule(kind="breakpoints", minimum=1024, read=0.1, write=1.25)
-    assert planned(1000, rule, "auto", 100).goal == 1024
+    assert plan_for(1000, rule, "auto", 100).goal == 1024
 
 
-def test_always_pads_below_the_minimum_too() -> None:
-    plan = planned(200, blocks(128, minimum=1024), "always")
+def test_mode_always_pads_below_the_minimum_too() -> None:
+    plan = plan_for(200, blocks(128, minimum=1024), "always")
     assert (plan.action, plan.goal) == ("pad", 256)
     assert "824 tokens below the minimum of 1024" in plan.reason
 
 
-def test_always_pads_no_full_unit_below_the_minimum() -> None:
-    assert planned(256, blocks(128, minimum=1024), "always").goal is None
+def test_mode_always_does_not_pad_full_units_below_the_minimum() -> None:
+    assert plan_for(256, blocks(128, minimum=1024), "always").goal is None
 
 
 @pytest.mark.parametrize(("tokens", "units_"), [(1023, 0), (1024, 8), (1100, 8), (1151, 8), (1152, 9)])
-def test_steps_begin_at_the_minimum(tokens: int, units_: int) -> None:
-    plan = planned(tokens, blocks(128, minimum=1024), "off")
+def test_full_units_are_cached_from_the_minimum_on(tokens: int, units_: int) -> None:
+    plan = plan_for(tokens, blocks(128, minimum=1024), "off")
     assert (plan.action == "below-minimum") is (units_ == 0)
     if units_:
         assert tokens - units_ * 128 == (0 if plan.action == "aligned" else int(plan.reason.split()[3]))
@@ -266,7 +269,7 @@ def test_an_estimate_has_no_goal_and_decides_nothing_within_its_margin(
     plan = make_plan(count, rule, PaddingOptions(mode=mode, floor=reuses is not None, reuses=reuses))
     assert plan.goal is None
     assert plan.action in ("estimate", "below-minimum", "near-minimum")
-    assert {str(tokens), str(count.low), str(count.high)} <= numbers(plan)
+    assert {str(tokens), str(count.low), str(count.high)} <= numbers_in_reason(plan)
     if plan.action == "below-minimum":
         assert minimum is not None
         assert tokens * (1 + margin) < minimum + 1
@@ -274,11 +277,11 @@ def test_an_estimate_has_no_goal_and_decides_nothing_within_its_margin(
         assert tokens * (1 - margin) > minimum - 1
     if minimum is not None and tokens * (1 - margin) < minimum - 1 and tokens * (1 + margin) > minimum + 1:
         assert plan.action == "near-minimum"
-        assert str(minimum) in numbers(plan)
+        assert str(minimum) in numbers_in_reason(plan)
 
 
 @given(tokens=tokens_, margin=margins)
-def test_the_bounds_of_an_estimate_are_rounded_away_from_it(tokens: int, margin: float) -> None:
+def test_the_bounds_of_an_estimate_are_rounded_outwards(tokens: int, margin: float) -> None:
     count = Count(tokens=tokens, margin=margin)
     assert 0 <= count.low <= tokens * (1 - margin) <= tokens <= tokens * (1 + margin) <= count.high
     assert (Count(tokens=tokens).low, Count(tokens=tokens).high) == (tokens, tokens)
@@ -287,14 +290,14 @@ def test_the_bounds_of_an_estimate_are_rounded_away_from_it(tokens: int, margin:
 @pytest.mark.parametrize(
     ("tokens", "action"), [(929, "below-minimum"), (931, "near-minimum"), (1137, "near-minimum"), (1138, "estimate")]
 )
-def test_an_estimate_near_a_minimum_says_unknown(tokens: int, action: str) -> None:
+def test_an_estimate_near_the_minimum_is_unknown(tokens: int, action: str) -> None:
     rule = CacheRule(kind="breakpoints", minimum=1024, read=0.1, write=1.25)
     plan = make_plan(Count(tokens=tokens, margin=0.1), rule, PaddingOptions())
     assert plan.action == action
     assert ("unknown whether it is cached" in plan.reason) is (action == "near-minimum")
 
 
-def test_an_unknown_minimum_is_said_to_be_unknown() -> None:
+def test_the_reason_states_that_the_minimum_is_unknown() -> None:
     plan = make_plan(Count(tokens=100, margin=0.1), CacheRule(kind="unknown"), PaddingOptions())
     assert (plan.action, "minimum is unknown" in plan.reason) == ("estimate", True)
 
@@ -302,7 +305,8 @@ def test_an_unknown_minimum_is_said_to_be_unknown() -> None:
 # In a project
 
 
-def words(count: int) -> str:
+def repeated_words(count: int) -> str:
+    """Returns a template that renders to so many words."""
     return f"{{% for _ in range({count}) %}} word{{% endfor %}}"
 
 
@@ -325,14 +329,14 @@ cache = {unit = 128, minimum = 512, read = 0.1, write = 1.25}
         ("always", "pad", 512),
     ],
 )
-def test_what_the_manifest_says_of_padding_is_what_is_built(
+def test_the_padding_options_of_the_manifest_apply_to_the_build(
     project: Project, padding: str, plan: str, tokens: int
 ) -> None:
     project.write(
         {
             "cacheunit.toml": OWN,
             "prefixes/a.yaml": f"system: a.md.j2\ntargets: [mine]\npadding: {padding}\n",
-            "templates/a.md.j2": words(400),
+            "templates/a.md.j2": repeated_words(400),
         }
     )
     (artifact,) = project.run("build", "--format", "json").json["artifacts"]
@@ -351,7 +355,7 @@ extends = "mine"
 cache = {kind = "tokens"}
 """,
             "prefixes/a.yaml": "system: a.md.j2\ntargets: [deepseek-v4, mine, exact, anthropic-512, kimi, groq]\n",
-            "templates/a.md.j2": words(700),
+            "templates/a.md.j2": repeated_words(700),
         }
     )
     artifacts = project.run("build", "--format", "json").json["artifacts"]
@@ -366,14 +370,14 @@ cache = {kind = "tokens"}
     assert all(artifact["reason"] in page and artifact["target"] in page for artifact in artifacts)
 
 
-def test_a_budget_counts_an_estimate_at_its_lowest(project: Project) -> None:
+def test_a_budget_is_compared_with_the_lower_bound_of_an_estimate(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\ntargets: [anthropic-512]\nbudget: 600\n",
-            "templates/a.md.j2": words(1_000),
+            "templates/a.md.j2": repeated_words(1_000),
         }
     )
-    project.built()
+    project.build()
     project.edit("prefixes/a.yaml", "budget: 600", "budget: 400")
     ran = project.run("build")
     assert ran.code == 2

@@ -24,7 +24,7 @@ from cacheunit_build.targets.loader import all_targets
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from conftest import Project, Ran
+    from conftest import CommandResult, Project
     from mock_server import Kind
 
 MAX_REQUESTS = 40
@@ -39,7 +39,7 @@ def empty_project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
-def probe(project: Project, engine: Engine, *arguments: str, form: str = CHAT, model: str = "mock") -> Ran:
+def probe(project: Project, engine: Engine, *arguments: str, form: str = CHAT, model: str = "mock") -> CommandResult:
     """Runs `probe`; its waits move the clock of the mock server only."""
 
     def sleep(seconds: float) -> None:
@@ -50,7 +50,7 @@ def probe(project: Project, engine: Engine, *arguments: str, form: str = CHAT, m
         return project.run("probe", engine.url, "--model", model, "--request", form, "--format", "json", *arguments)
 
 
-def measured_rule(ran: Ran, *keys: str) -> dict[str, Any]:
+def measured_rule(ran: CommandResult, *keys: str) -> dict[str, Any]:
     """Returns these values of a report, after checking that its target has the reported rule."""
     assert (ran.code, ran.err) == (0, "")
     report = ran.json
@@ -404,7 +404,7 @@ def test_a_measured_target_extends_the_known_target_of_its_model(empty_project: 
     empty_project.write(
         {"prefixes/a.yaml": "system: a.j2\ntargets: [deepseek-v4-pro-measured]\n", "templates/a.j2": "Hi.\n"}
     )
-    empty_project.built()
+    empty_project.build()
     again = probe(empty_project, engine, model="deepseek-v4-pro").json["target"]
     assert 'extends = "deepseek-v4"' in again
 

@@ -326,7 +326,7 @@ def test_an_encoder_runs_only_if_its_target_is_used(project: Project) -> None:
             "model/encoding_dsv4.py": f"open({str(mark)!r}, 'w').close()\n",
         }
     )
-    project.built()
+    project.build()
     assert not mark.exists()
     assert project.run("targets").code == 0
     assert not mark.exists()

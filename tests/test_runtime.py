@@ -1,4 +1,4 @@
-"""What was locked is what is sent."""
+"""`load` returns exactly what is locked, and refuses artifacts that do not match the lock."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ variables: {locale: '-', beta: '-'}
 
 @pytest.fixture
 def locked(project: Project) -> Project:
+    """Returns a built project with prefixes for several request formats."""
     project.write(FILES)
-    project.built()
+    project.build()
     return project
 
 
-def test_the_loaded_text_is_the_file_and_the_numbers_are_the_locks(locked: Project) -> None:
+def test_load_returns_the_text_of_the_artifact_and_the_numbers_of_the_lock(locked: Project) -> None:
     prefix = load("one", root=locked.root)
     assert prefix.text.encode() == locked.read("frozen/one/deepseek-v4.txt")
     assert (prefix.target, prefix.tokens, prefix.counted) == ("deepseek-v4", 128, "exact")
@@ -59,7 +60,7 @@ def test_the_loaded_text_is_the_file_and_the_numbers_are_the_locks(locked: Proje
     assert load("one", root=locked.root) is prefix
 
 
-def test_a_request_is_the_fragment_then_the_messages_then_the_rest(locked: Project) -> None:
+def test_a_request_contains_the_fragment_then_the_messages_then_other_arguments(locked: Project) -> None:
     user = {"role": "user", "content": "Hi"}
     chat = load("one", root=locked.root).request([user], model="m", temperature=0)
     text = load("one", root=locked.root).text
@@ -74,7 +75,7 @@ def test_a_request_is_the_fragment_then_the_messages_then_the_rest(locked: Proje
     assert plain.request(continuation="Hi") == {"prompt": plain.text + "Hi"}
 
 
-def test_what_a_caller_does_to_a_request_does_not_reach_the_next(locked: Project) -> None:
+def test_a_changed_request_does_not_change_later_requests(locked: Project) -> None:
     prefix = load("one", root=locked.root)
     first = prefix.request(messages=[])
     first["messages"][0]["content"] = "changed"
@@ -85,7 +86,7 @@ def test_what_a_caller_does_to_a_request_does_not_reach_the_next(locked: Project
         del prefix.text
 
 
-def test_a_frozen_part_cannot_be_replaced_and_what_follows_has_one_form(locked: Project) -> None:
+def test_a_request_refuses_frozen_keys_and_arguments_of_another_format(locked: Project) -> None:
     with pytest.raises(CacheunitError, match='"tools" is frozen'):
         load("tools", root=locked.root).request(messages=[], tools=[])
     with pytest.raises(CacheunitError, match="takes messages"):
@@ -94,7 +95,7 @@ def test_a_frozen_part_cannot_be_replaced_and_what_follows_has_one_form(locked: 
         load("many", target="plain", root=locked.root).request(messages=[])
 
 
-def test_a_variant_is_picked_by_name_or_by_axes(locked: Project) -> None:
+def test_a_variant_is_selected_by_name_or_by_axes(locked: Project) -> None:
     by_axes = load("agent", root=locked.root, locale="zh/CN", beta=True)
     assert by_axes is load("agent@beta=true,locale=zh%2FCN", root=locked.root)
     with pytest.raises(CacheunitError, match='did you mean "agent@beta=true,locale=de"'):
@@ -111,20 +112,22 @@ def test_an_artifact_edited_after_the_lock_is_refused_with_both_fingerprints(loc
 
 
 @pytest.mark.parametrize(
-    ("name", "target", "told"),
+    ("name", "target", "message"),
     [
         ("oen", None, 'did you mean "one"'),
         ("many", None, "one of anthropic, deepseek-v4, plain, responses"),
         ("many", "plane", 'did you mean "plain"'),
     ],
 )
-def test_what_is_not_locked_is_told_with_the_nearest(locked: Project, name: str, target: str | None, told: str) -> None:
+def test_an_unknown_prefix_or_target_is_an_error_that_names_similar_ones(
+    locked: Project, name: str, target: str | None, message: str
+) -> None:
     with pytest.raises(CacheunitError) as caught:
         load(name, target=target, root=locked.root)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_missing_artifact_a_missing_lock_and_a_newer_one_are_told(locked: Project, tmp_path: Path) -> None:
+def test_a_missing_artifact_and_a_missing_newer_or_broken_lock_are_errors(locked: Project, tmp_path: Path) -> None:
     locked.path("frozen/one/deepseek-v4.txt").unlink()
     with pytest.raises(CacheunitError, match="cannot be read"):
         load("one", root=locked.root)
@@ -138,20 +141,22 @@ def test_a_missing_artifact_a_missing_lock_and_a_newer_one_are_told(locked: Proj
         load("one", root=locked.root)
 
 
-def test_the_project_is_the_nearest_above_the_working_folder(locked: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_project_is_in_the_nearest_folder_above_the_working_folder(
+    locked: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(locked.path("templates"))
     assert load("one").text.startswith("Be brief")
 
 
-def test_threads_share_one_prefix(locked: Project) -> None:
+def test_all_threads_get_the_same_prefix_object(locked: Project) -> None:
     with ThreadPoolExecutor(8) as pool:
         prefixes = list(pool.map(lambda _: load("one", root=locked.root), range(64)))
     assert {id(prefix) for prefix in prefixes} == {id(load("one", root=locked.root))}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_child_process_has_the_same_prefix(locked: Project) -> None:
-    """A fork after a load, as servers do; in a process of its own, since this one has threads."""
+def test_a_forked_process_keeps_the_loaded_prefix(locked: Project) -> None:
+    """Servers fork after loading. The fork is in a process of its own, since this one has threads."""
     code = (
         "import os, sys; from cacheunit_build import load\n"
         f"prefix = load('one', root={str(locked.root)!r})\n"
@@ -160,11 +165,11 @@ def test_a_child_process_has_the_same_prefix(locked: Project) -> None:
         "if not child: os._exit(0 if again is prefix and again.request([])['messages'] else 1)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), again is prefix)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "True"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.split() == ["0", "True"]
 
 
-def test_prefixes_come_from_the_data_of_an_installed_package_zipped_or_not(locked: Project, tmp_path: Path) -> None:
+def test_prefixes_are_loaded_from_package_data_zipped_or_not(locked: Project, tmp_path: Path) -> None:
     archive = tmp_path / "package.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         for path, data in locked.files().items():
@@ -180,13 +185,13 @@ def test_prefixes_come_from_the_data_of_an_installed_package_zipped_or_not(locke
 
 def test_loading_needs_the_standard_library_only(locked: Project) -> None:
     code = f"import sys; from cacheunit_build import load; load('one', root={str(locked.root)!r}); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in process.stdout.split()}
     assert loaded & {"click", "jinja2", "yaml", "pydantic", "tiktoken", "tokenizers", "watchdog"} == set()
 
 
 @pytest.mark.parametrize("name", ["cacheunit.toml", "pyproject.toml"])
-def test_settings_that_are_not_toml_are_an_error_of_the_input(locked: Project, name: str) -> None:
+def test_settings_that_are_not_valid_toml_are_an_error(locked: Project, name: str) -> None:
     locked.write({name: "build = [\n"})
     with pytest.raises(CacheunitError, match=f"{name}:.*not valid TOML"):
         load("one", root=str(locked.root))

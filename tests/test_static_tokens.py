@@ -1,4 +1,4 @@
-"""Static are the tokens that stay the same whatever follows."""
+"""Static tokens: those that every request made from a prefix begins with, whatever the user writes."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from support import default_vocabulary, reference
 from cacheunit_build.compiler.static_tokens import TRIED_CONTINUATIONS, static_tokens
 
 
-def static(stem: str) -> tuple[int, int]:
+def static_and_unstable(framed_prefix: str) -> tuple[int, int]:
+    """Returns the numbers of static and of unstable tokens of a framed prefix."""
     vocabulary = default_vocabulary()
-    found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.control_ids)
-    assert found.framed_prefix == stem
-    return found.tokens, found.unstable
+    result = static_tokens(lambda user: framed_prefix + user, vocabulary.encode, vocabulary.control_ids)
+    assert result.framed_prefix == framed_prefix
+    return result.tokens, result.unstable
 
 
-def test_a_control_token_ends_a_prefix_hard() -> None:
-    assert static("<｜begin▁of▁sentence｜>Be brief.\n<｜User｜>") == (5, 0)
+def test_no_token_before_a_control_token_is_unstable() -> None:
+    assert static_and_unstable("<｜begin▁of▁sentence｜>Be brief.\n<｜User｜>") == (5, 0)
 
 
-def test_a_newline_or_a_word_at_the_end_is_soft() -> None:
-    assert static("Be brief.\n") == (2, 1)
-    assert static("Be brief") == (1, 1)
-    assert static("Total: 12") == (3, 1)
+def test_a_newline_word_or_short_number_at_the_end_is_an_unstable_token() -> None:
+    assert static_and_unstable("Be brief.\n") == (2, 1)
+    assert static_and_unstable("Be brief") == (1, 1)
+    assert static_and_unstable("Total: 12") == (3, 1)
 
 
-def test_digits_in_threes_are_a_safe_end() -> None:
-    assert static("Total: 123") == (4, 0)
+def test_three_digits_at_the_end_are_a_static_token() -> None:
+    assert static_and_unstable("Total: 123") == (4, 0)
 
 
-def test_toy_merges_are_seen() -> None:
+def test_a_last_token_that_merges_with_the_next_text_is_unstable() -> None:
     merges = {"abc": 1, "ab": 2, "bc": 3, "a": 4, "b": 5, "c": 6}
 
     def encode(text: str) -> list[int]:
@@ -41,20 +42,20 @@ def test_toy_merges_are_seen() -> None:
             text = text[len(piece) :]
         return ids
 
-    found = static_tokens(lambda user: "a" + user.replace("a", "bc"), encode, ())
-    assert (list(found.ids), found.unstable) == ([], 1)
+    result = static_tokens(lambda user: "a" + user.replace("a", "bc"), encode, ())
+    assert (list(result.ids), result.unstable) == ([], 1)
 
 
 @given(st.text(max_size=40))
-def test_static_ids_begin_every_continued_text_by_the_reference(stem: str) -> None:
+def test_static_token_ids_begin_every_continued_text_in_the_reference_implementation(framed_prefix: str) -> None:
     vocabulary = default_vocabulary()
-    found = static_tokens(lambda user: stem + user, vocabulary.encode, vocabulary.control_ids)
+    result = static_tokens(lambda user: framed_prefix + user, vocabulary.encode, vocabulary.control_ids)
     for continuation in TRIED_CONTINUATIONS:
-        ids = reference().encode(stem + continuation, add_special_tokens=False).ids
-        assert ids[: found.tokens] == list(found.ids)
+        ids = reference().encode(framed_prefix + continuation, add_special_tokens=False).ids
+        assert ids[: result.tokens] == list(result.ids)
 
 
-def test_a_frame_that_changes_its_beginning_with_the_user_has_nothing_static() -> None:
+def test_a_frame_that_begins_with_the_users_text_has_no_static_tokens() -> None:
     vocabulary = default_vocabulary()
-    found = static_tokens(lambda user: user + " tail", vocabulary.encode, vocabulary.control_ids)
-    assert (found.tokens, found.framed_prefix) == (0, "")
+    result = static_tokens(lambda user: user + " tail", vocabulary.encode, vocabulary.control_ids)
+    assert (result.tokens, result.framed_prefix) == (0, "")

@@ -1,4 +1,4 @@
-"""Targets are data that says where each number comes from; a project extends them, and wrong ones are told by line."""
+"""Targets: evidence of the known ones, targets of a project, their faults, and the reports of `targets`."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ KNOWN = known_targets()
 FOLDER = resources.files("cacheunit_build.targets")
 FILES = {entry.name: entry.read_bytes() for entry in FOLDER.iterdir() if entry.name.endswith(".toml")}
 ENGINES = {"vllm", "sglang", "tensorrt-llm", "llama-cpp"}
-ISSUE = {
+REQUIRED = {
     *("deepseek-v4", "openai", "openai-legacy", "anthropic-512", "anthropic-1024", "anthropic-2048", "anthropic-4096"),
     *("gemini", "kimi", "qwen", "qwen-explicit", "mistral", "groq", *ENGINES),
 }
 
 
-def extended(toml: str) -> Mapping[str, Target]:
-    """The targets of a project with those tables."""
+def project_targets(toml: str) -> Mapping[str, Target]:
+    """Returns the known targets and those of a project with these tables."""
     return all_targets(parse_settings(None, toml.encode()))
 
 
-def refused(toml: str) -> list[tuple[int | None, str]]:
-    """Line and message of each fault."""
+def faults_of(toml: str) -> list[tuple[int | None, str]]:
+    """Returns line and message of each fault of a project with these tables."""
     with pytest.raises(CacheunitError) as caught:
-        extended(toml)
+        project_targets(toml)
     assert {fault.path for fault in caught.value.faults} == {"cacheunit.toml"}
     return [(fault.line, fault.message) for fault in caught.value.faults]
 
 
-# What comes with the package
+# Known targets
 
 
-def test_every_file_of_the_package_is_a_target_and_every_vendor_is_there() -> None:
+def test_every_toml_file_is_a_target_and_every_vendor_has_one() -> None:
     assert {f"{name}.toml" for name in KNOWN} == set(FILES)
-    assert set(KNOWN) >= ISSUE
+    assert set(KNOWN) >= REQUIRED
     assert any(name.startswith("bedrock-") for name in KNOWN)
 
 
@@ -69,7 +69,7 @@ def test_a_target_is_described_and_its_evidence_is_graded_dated_and_sourced(name
         assert item.source
 
 
-WORDS_OF = {
+CLAIM_PATTERNS = {
     "unit": re.compile(r"multiple|block|interval|compression", re.IGNORECASE),
     "minimum": re.compile(r"minimum|more than|fewer|below|no minimum|token by token|full blocks", re.IGNORECASE),
     "read": re.compile(r"cached token|reused token|pric|cost", re.IGNORECASE),
@@ -79,30 +79,33 @@ WORDS_OF = {
 
 
 NUMBERS = [
-    (name, field) for name, target in KNOWN.items() for field in WORDS_OF if getattr(target.cache, field) is not None
+    (name, field)
+    for name, target in KNOWN.items()
+    for field in CLAIM_PATTERNS
+    if getattr(target.cache, field) is not None
 ]
 
 
 @pytest.mark.parametrize(("name", "field"), NUMBERS)
-def test_every_number_of_a_target_has_a_claim_that_speaks_of_it(name: str, field: str) -> None:
+def test_every_number_of_a_target_has_a_claim_about_it(name: str, field: str) -> None:
     claims = " ".join(item.claim for item in KNOWN[name].cache.evidence)
-    assert WORDS_OF[field].search(claims)
+    assert CLAIM_PATTERNS[field].search(claims)
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_number_that_a_claim_can_spell_is_spelt_in_one(name: str) -> None:
+def test_the_numbers_of_a_target_are_stated_in_its_claims(name: str) -> None:
     cache = KNOWN[name].cache
     claims = " ".join(item.claim for item in cache.evidence)
-    spelt = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", claims)}
-    spelt |= {1 / float(whole) for whole in re.findall(r"1/(\d+)", claims)}
+    stated = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", claims)}
+    stated |= {1 / float(divisor) for divisor in re.findall(r"1/(\d+)", claims)}
     for number in (cache.unit, cache.minimum):
-        assert not number or number in spelt or number - 1 in spelt
+        assert not number or number in stated or number - 1 in stated
     for price in (cache.read, cache.write):
-        assert price in (None, 0, 1) or price in spelt
+        assert price in (None, 0, 1) or price in stated
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_target_is_exact_with_the_models_own_vocabulary_and_else_an_estimate_or_the_projects(name: str) -> None:
+def test_only_a_target_with_the_models_own_vocabulary_is_exact(name: str) -> None:
     tokenizer = KNOWN[name].tokenizer
     if name in ENGINES:
         assert tokenizer is None
@@ -114,37 +117,37 @@ def test_a_target_is_exact_with_the_models_own_vocabulary_and_else_an_estimate_o
         assert (tokenizer.estimate, 0.1 <= tokenizer.margin < 1) == ("deepseek-v4", True)
 
 
-def test_no_engine_has_a_unit_of_its_own() -> None:
+def test_engine_targets_have_no_unit() -> None:
     assert {KNOWN[name].cache.unit for name in ENGINES} == {None}
     assert {KNOWN[name].cache.kind for name in ENGINES} == {"blocks", "tokens"}
 
 
 @pytest.mark.parametrize("minimum", [512, 1024, 2048, 4096])
-def test_anthropics_targets_are_named_by_their_minimum(minimum: int) -> None:
+def test_anthropic_targets_are_named_after_their_minimum(minimum: int) -> None:
     target = KNOWN[f"anthropic-{minimum}"]
     assert (target.cache.minimum, target.cache.kind, target.cache.unit) == (minimum, "breakpoints", None)
     assert (target.request, target.cache.marker) == ("anthropic-messages", "cache_control")
 
 
-def test_openais_two_generations_differ_in_their_rule() -> None:
+def test_the_two_openai_targets_have_different_cache_rules() -> None:
     assert (KNOWN["openai"].cache.kind, KNOWN["openai"].cache.minimum) == ("breakpoints", 1024)
     legacy = KNOWN["openai-legacy"].cache
     assert (legacy.unit, legacy.minimum, legacy.read) == (None, None, None)  # not published, so absent
 
 
-def test_no_two_targets_share_a_model_or_a_name() -> None:
+def test_names_of_targets_and_models_are_unique() -> None:
     names = [name.casefold() for name in target_names(KNOWN)]
     assert len(names) == len(set(names))
 
 
-def test_a_target_goes_by_its_name_before_any_model() -> None:
-    found = extended('[target.gpt-5]\nextends = "kimi"\n')
+def test_the_name_of_a_target_takes_precedence_over_a_model() -> None:
+    targets = project_targets('[target.gpt-5]\nextends = "kimi"\n')
     assert find_target("gpt-5", KNOWN) == KNOWN["openai-legacy"]
-    assert find_target("gpt-5", found) == found["gpt-5"]
+    assert find_target("gpt-5", targets) == targets["gpt-5"]
     assert find_target("nobody", KNOWN) is None
 
 
-def test_the_files_say_nothing_twice() -> None:
+def test_no_target_file_repeats_evidence() -> None:
     for data in FILES.values():
         for item in (evidence := tomllib.loads(data.decode())["cache"]["evidence"]):
             assert evidence.count(item) == 1
@@ -153,15 +156,15 @@ def test_the_files_say_nothing_twice() -> None:
 # Extending
 
 
-def test_what_a_target_does_not_say_comes_from_the_one_it_extends() -> None:
-    mine = extended('[target.mine]\nextends = "deepseek-v4"\ncache.unit = 64\n')["mine"]
+def test_a_target_inherits_all_values_that_it_does_not_set() -> None:
+    mine = project_targets('[target.mine]\nextends = "deepseek-v4"\ncache.unit = 64\n')["mine"]
     base = KNOWN["deepseek-v4"]
     assert (mine.cache.unit, mine.cache.read, mine.cache.kind) == (64, base.cache.read, "blocks")
     assert (mine.tokenizer, mine.frame, mine.request) == (base.tokenizer, base.frame, base.request)
 
 
-def test_extending_goes_up_a_chain_and_the_nearest_word_counts() -> None:
-    found = extended("""\
+def test_in_a_chain_of_extended_targets_the_nearest_value_is_used() -> None:
+    targets = project_targets("""\
 [target.c]
 extends = "b"
 cache = {read = 0.3}
@@ -175,14 +178,14 @@ cache = {unit = 16, read = 0.1, write = 2}
 extends = "a"
 cache = {unit = 784, read = 0.2}
 """)
-    cache = found["c"].cache
+    cache = targets["c"].cache
     assert (cache.unit, cache.read, cache.write, cache.minimum) == (784, 0.3, 2.0, 0)
-    assert found["c"].tokenizer == found["a"].tokenizer
-    assert found["c"].cache.evidence[0] == KNOWN["vllm"].cache.evidence[0]
+    assert targets["c"].tokenizer == targets["a"].tokenizer
+    assert targets["c"].cache.evidence[0] == KNOWN["vllm"].cache.evidence[0]
 
 
-def test_a_vocabulary_or_a_frame_comes_whole_from_one_place() -> None:
-    mine = extended("""\
+def test_a_tokenizer_or_frame_replaces_the_inherited_one_completely() -> None:
+    mine = project_targets("""\
 [target.mine]
 extends = "deepseek-v4"
 tokenizer = {path = "model/tokenizer.json"}
@@ -195,29 +198,29 @@ frame = {chat_template = "model/chat.jinja", arguments = {enable_thinking = fals
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["one", "two", "three"])))
-def test_the_order_of_tables_changes_no_target(order: tuple[str, ...]) -> None:
+def test_the_order_of_tables_does_not_change_targets(order: tuple[str, ...]) -> None:
     tables = {
         "one": '[target.one]\nextends = "two"\n',
         "two": '[target.two]\nextends = "three"\ncache.unit = 32\n',
         "three": '[target.three]\nextends = "sglang"\ntokenizer = {encoding = "o200k_base"}\n',
     }
-    found = extended("".join(tables[name] for name in order))
-    assert (found["one"].cache.unit, found["three"].cache.unit) == (32, None)
+    targets = project_targets("".join(tables[name] for name in order))
+    assert (targets["one"].cache.unit, targets["three"].cache.unit) == (32, None)
 
 
-def test_a_project_may_replace_a_known_target_and_none_else_is_touched() -> None:
-    found = extended('[target.kimi]\nextends = "mistral"\ndescription = "ours"\n')
-    assert found["kimi"].description == "ours"
-    assert {name: found[name] for name in KNOWN if name != "kimi"} == {
+def test_a_project_can_replace_a_known_target_without_changing_others() -> None:
+    targets = project_targets('[target.kimi]\nextends = "mistral"\ndescription = "ours"\n')
+    assert targets["kimi"].description == "ours"
+    assert {name: targets[name] for name in KNOWN if name != "kimi"} == {
         name: target for name, target in KNOWN.items() if name != "kimi"
     }
     assert known_targets() == KNOWN
 
 
-# What is wrong
+# Faults
 
 
-WRONG: dict[str, str] = {
+INVALID: dict[str, str] = {
     "unit = 0": '"cache.unit" must be greater than 0, not 0',
     "unit = -1": '"cache.unit" must be greater than 0, not -1',
     "unit = true": '"cache.unit" must be a whole number, not true',
@@ -239,15 +242,15 @@ WRONG: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("line", WRONG)
-def test_a_wrong_number_is_told_with_its_line(line: str) -> None:
+@pytest.mark.parametrize("line", INVALID)
+def test_an_invalid_number_is_reported_with_its_line(line: str) -> None:
     toml = f'[target.mine]\nextends = "deepseek-v4"\n\n[target.mine.cache]\n\n{line}\n'
-    assert refused(toml) == [(6, WRONG[line])]
+    assert faults_of(toml) == [(6, INVALID[line])]
 
 
-def test_every_fault_of_every_table_is_told() -> None:
+def test_every_fault_of_every_table_is_reported() -> None:
     toml = "[target.a]\nextends = 'vlm'\n[target.b]\nextends = 'vllm'\ncache = {unit = 0, read = 2}\nframes = {}\n"
-    assert refused(toml) == [
+    assert faults_of(toml) == [
         (2, 'unknown target "vlm"'),
         (5, '"cache.unit" must be greater than 0, not 0'),
         (5, '"cache.read" must be less than or equal to 1, not 2'),
@@ -255,7 +258,7 @@ def test_every_fault_of_every_table_is_told() -> None:
     ]
 
 
-def test_evidence_of_a_day_that_never_was_is_refused(project: Project) -> None:
+def test_evidence_with_an_impossible_date_is_refused(project: Project) -> None:
     evidence = 'claim = "c"\ngrade = "measured"\nchecked = "2026-02-30"\nsource = "s"\n'
     project.write({"cacheunit.toml": f'[target.m]\nextends = "vllm"\n[[target.m.cache.evidence]]\n{evidence}'})
     ran = project.run("targets")
@@ -263,7 +266,7 @@ def test_evidence_of_a_day_that_never_was_is_refused(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["../other", "..", "a/b", "", "a\\nb", "a b/../../c"])
-def test_a_target_whose_name_is_no_file_name_is_refused(project: Project, name: str) -> None:
+def test_a_target_whose_name_is_not_a_file_name_is_refused(project: Project, name: str) -> None:
     project.write(
         {
             "cacheunit.toml": f'targets = ["{name}"]\n[target."{name}"]\nextends = "deepseek-v4"\n',
@@ -276,10 +279,10 @@ def test_a_target_whose_name_is_no_file_name_is_refused(project: Project, name: 
 
 
 def test_two_targets_that_differ_in_letter_case_only_are_refused() -> None:
-    assert refused('[target.DeepSeek-V4]\nextends = "deepseek-v4"\n')
+    assert faults_of('[target.DeepSeek-V4]\nextends = "deepseek-v4"\n')
 
 
-def test_a_vocabulary_in_a_package_of_a_missing_package_is_a_fault() -> None:
+def test_a_vocabulary_in_a_missing_package_is_a_fault() -> None:
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.target import TokenizerSpec
 
@@ -288,7 +291,7 @@ def test_a_vocabulary_in_a_package_of_a_missing_package_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("value", ["2026-11-29", "07:30:00", "nan"])
-def test_an_argument_that_is_no_value_of_json_is_refused(project: Project, value: str) -> None:
+def test_a_template_argument_that_is_not_a_json_value_is_refused(project: Project, value: str) -> None:
     project.write(
         {
             "cacheunit.toml": f"""\
@@ -323,7 +326,7 @@ arguments = {{date = {value}}}
         ("Anthropic-1024", 'did you mean "anthropic-1024"?'),
     ],
 )
-def test_a_model_that_no_target_knows_has_no_vocabulary_by_guess(project: Project, name: str, hint: str) -> None:
+def test_for_an_unknown_model_no_vocabulary_is_guessed(project: Project, name: str, hint: str) -> None:
     project.write({"prefixes/a.yaml": f"system: a.md.j2\ntargets: [{name}]\n", "templates/a.md.j2": "Be kind.\n"})
     ran = project.run("build")
     assert (ran.code, f'error: prefixes/a.yaml:2: unknown target "{name}"\n\nhint: ' in ran.err) == (2, True)
@@ -331,7 +334,7 @@ def test_a_model_that_no_target_knows_has_no_vocabulary_by_guess(project: Projec
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))
-def test_a_target_without_a_tokenizer_says_how_to_give_it_one(project: Project, name: str) -> None:
+def test_a_target_without_a_tokenizer_is_refused_and_the_hint_shows_how_to_set_one(project: Project, name: str) -> None:
     project.write({"prefixes/a.yaml": f"system: a.md.j2\ntargets: [{name}]\n", "templates/a.md.j2": "Be kind.\n"})
     for command in (["build"], ["check"], ["count", "--target", name]):
         ran = project.run("-q", *command, stdin=b"text")
@@ -341,7 +344,7 @@ def test_a_target_without_a_tokenizer_says_how_to_give_it_one(project: Project, 
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))
-def test_an_engine_with_a_tokenizer_and_a_unit_is_compiled_for(project: Project, name: str) -> None:
+def test_an_engine_target_with_a_tokenizer_and_a_unit_can_be_built(project: Project, name: str) -> None:
     unit = "" if name == "llama-cpp" else 'cache = {kind = "blocks", unit = 16, read = 0}\n'
     project.write(
         {
@@ -361,7 +364,7 @@ frame = {{after = "<｜User｜>"}}
     assert (artifact["plan"], artifact["tokens"]) == (("pad", 16) if unit else ("tokens", 8))
 
 
-def test_a_missing_extra_is_named_with_the_way_to_install_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named_with_its_install_command(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(
         {
             "cacheunit.toml": """\
@@ -388,16 +391,16 @@ def test_the_default_target_needs_no_extra(project: Project, monkeypatch: pytest
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Be kind.\n"})
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    project.built()
+    project.build()
 
 
-# The report
+# Reports
 
 
 KEYS = ["name", "description", "models", "request", "tokenizer", "cache"]
 
 
-def test_the_report_gives_every_target_with_all_that_is_known(project: Project) -> None:
+def test_the_json_report_lists_every_target_with_all_its_values(project: Project) -> None:
     ran = project.run("targets", "--format", "json")
     assert (ran.code, ran.json.keys()) == (0, {"targets"})
     listed = ran.json["targets"]
@@ -412,14 +415,14 @@ def test_the_report_gives_every_target_with_all_that_is_known(project: Project) 
         assert target["tokenizer"].keys() >= raw.get("tokenizer", {}).keys()
 
 
-def test_the_report_of_one_target_by_any_of_its_names_is_all_of_it(project: Project) -> None:
+def test_one_target_is_reported_completely_by_any_of_its_names(project: Project) -> None:
     one = project.run("targets", "deepseek-v4", "--format", "json").json
     assert project.run("targets", "deepseek-v4-pro", "--format", "json").json == one
-    (whole,) = (t for t in project.run("targets", "--format", "json").json["targets"] if t["name"] == "deepseek-v4")
-    assert one == {"targets": [whole]}
+    (listed,) = (t for t in project.run("targets", "--format", "json").json["targets"] if t["name"] == "deepseek-v4")
+    assert one == {"targets": [listed]}
 
 
-def test_the_page_of_a_target_shows_its_evidence_and_what_is_unknown(project: Project) -> None:
+def test_the_text_report_of_one_target_shows_its_evidence_and_unknown_values(project: Project) -> None:
     page = project.run("targets", "kimi").out
     for item in KNOWN["kimi"].cache.evidence:
         assert item.claim in page
@@ -437,37 +440,38 @@ def test_a_target_of_the_project_is_listed_with_the_known_ones(project: Project)
     assert (ran.code, 'did you mean "mine"?' in ran.err) == (2, True)
 
 
-class Calendar:
-    """A clock that stands still so many days after a day."""
+class FixedDatetimeModule:
+    """Replaces the module `datetime`: now is always noon, that number of days after a date."""
 
     UTC = dt.UTC
     date = dt.date
 
-    def __init__(self, day: dt.date, later: int) -> None:
-        now = dt.datetime.combine(day, dt.time(12), dt.UTC) + dt.timedelta(days=later)
+    def __init__(self, day: dt.date, days_later: int) -> None:
+        now = dt.datetime.combine(day, dt.time(12), dt.UTC) + dt.timedelta(days=days_later)
 
-        class Still(dt.datetime):
+        class FixedDatetime(dt.datetime):
             @classmethod
             def now(cls, tz: dt.tzinfo | None = None) -> Any:  # noqa: ANN401, ARG003
                 return now
 
-        self.datetime = Still
+        self.datetime = FixedDatetime
 
 
-def oldest(target: Target) -> dt.date:
+def oldest_check(target: Target) -> dt.date:
+    """Returns the date of the oldest evidence of a target."""
     return min(item.checked for item in target.cache.evidence)
 
 
 @pytest.mark.parametrize(
     ("days", "warned"), [(-400, False), (0, False), (179, False), (180, False), (181, True), (900, True)]
 )
-def test_numbers_older_than_180_days_are_warned_of_on_standard_error(
+def test_numbers_older_than_180_days_cause_a_warning_on_standard_error(
     project: Project,
     monkeypatch: pytest.MonkeyPatch,
     days: int,
     warned: bool,
 ) -> None:
-    monkeypatch.setattr(targets_command, "dt", Calendar(oldest(KNOWN["kimi"]), days))
+    monkeypatch.setattr(targets_command, "dt", FixedDatetimeModule(oldest_check(KNOWN["kimi"]), days))
     ran = project.run("targets", "kimi")
     assert (ran.code, "warning" in ran.out) == (0, False)
     expected = f"warning: kimi: its numbers were checked {days} days ago; check them again\n"
@@ -477,23 +481,25 @@ def test_numbers_older_than_180_days_are_warned_of_on_standard_error(
     assert project.run("-q", "targets", "kimi").err == ""
 
 
-def test_the_oldest_number_of_a_target_decides(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_evidence_of_a_target_decides_about_the_warning(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     item = '[[target.mine.cache.evidence]]\nclaim = "c"\ngrade = "measured"\nsource = "s"\nchecked = {day}\n'
     days = ("2026-11-01", "2026-01-01", "2026-06-01")
     toml = '[target.mine]\nextends = "vllm"\n' + "".join(item.format(day=day) for day in days)
     project.write({"cacheunit.toml": toml})
-    monkeypatch.setattr(targets_command, "dt", Calendar(dt.date(2026, 11, 29), 0))
+    monkeypatch.setattr(targets_command, "dt", FixedDatetimeModule(dt.date(2026, 11, 29), 0))
     assert "warning: mine: its numbers were checked 332 days ago" in project.run("targets", "mine").err
 
 
-def test_every_old_target_is_warned_of(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_target_with_old_numbers_causes_a_warning(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     latest = max(item.checked for target in KNOWN.values() for item in target.cache.evidence)
-    monkeypatch.setattr(targets_command, "dt", Calendar(latest, 181))
+    monkeypatch.setattr(targets_command, "dt", FixedDatetimeModule(latest, 181))
     warned = re.findall(r"^warning: ([\w-]+): ", project.run("targets").err, re.MULTILINE)
     assert warned == list(KNOWN)
 
 
-def test_a_target_needs_no_package_to_be_listed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_targets_needs_no_tokenizer_package(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     assert project.run("targets").code == 0

@@ -1,4 +1,4 @@
-"""Tool files: every form gives one canonical tool, and no order but the model's own decides a byte."""
+"""Tool files: every form becomes the same canonical tool, and only orders that a model reads change bytes."""
 
 from __future__ import annotations
 
@@ -61,20 +61,22 @@ FORMS: dict[str, Json] = {
 
 
 def tools_of(value: object) -> tuple[Tool, ...]:
+    """Returns the tools of a file with this JSON value."""
     return parse_tools(read_json(json.dumps(value).encode(), "tools.json"))
 
 
-def sent(tools: tuple[Tool, ...]) -> bytes:
-    """The tools as a frame gets them, as bytes."""
+def canonical_bytes(tools: tuple[Tool, ...]) -> bytes:
+    """Returns the tools as the JSON bytes that a frame receives."""
     return compact_json([openai_tool(tool) for tool in tools])
 
 
 def schema_of(schema: object) -> Any:  # noqa: ANN401 - a schema
+    """Returns the schema as it is parsed in a tool."""
     return tools_of({"name": "t", "parameters": schema})[0].schema
 
 
-def written(value: object) -> str:
-    """JSON with the keys of objects as they stand."""
+def as_json(value: object) -> str:
+    """Returns a value as JSON, the keys of objects in their given order."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -82,7 +84,7 @@ def written(value: object) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_canonical_tool(form: str) -> None:
+def test_every_form_becomes_the_same_canonical_tool(form: str) -> None:
     parameters = {
         "properties": {
             "level": {"enum": ["low", "high", "medium"], "type": "string"},
@@ -92,20 +94,20 @@ def test_every_form_gives_the_same_canonical_tool(form: str) -> None:
         "type": "object",
     }
     canonical = [{"type": "function", "function": BODY | {"parameters": parameters}}]
-    assert sent(tools_of(FORMS[form])) == compact_json(canonical)
+    assert canonical_bytes(tools_of(FORMS[form])) == compact_json(canonical)
 
 
 def test_a_single_tool_is_a_list_of_one() -> None:
-    assert sent(tools_of(FORMS["MCP"])) == sent(tools_of([FORMS["MCP"]]))
+    assert canonical_bytes(tools_of(FORMS["MCP"])) == canonical_bytes(tools_of([FORMS["MCP"]]))
 
 
-def test_json_and_yaml_give_the_same_tools() -> None:
+def test_json_and_yaml_become_the_same_tools() -> None:
     listed = [*FORMS.values(), {"name": "now"}, {"name": "strict", "strict": True}]
     text = yaml.safe_dump(listed, allow_unicode=True, sort_keys=False)
-    assert sent(parse_tools(read_yaml(text.encode(), "tools.yaml"))) == sent(tools_of(listed))
+    assert canonical_bytes(parse_tools(read_yaml(text.encode(), "tools.yaml"))) == canonical_bytes(tools_of(listed))
 
 
-def test_the_extension_says_how_a_file_is_read() -> None:
+def test_the_file_extension_selects_the_parser() -> None:
     name = b"name: search\n"
     assert parse_tools(parse_data(name, "tools.yaml")) == parse_tools(parse_data(name, "tools.yaml"))
     with pytest.raises(CacheunitError, match="not valid JSON"):
@@ -118,21 +120,21 @@ def test_a_tool_without_a_schema_takes_no_arguments(raw: Json) -> None:
     assert (tool.description, tool.schema, tool.strict) == ("", {"properties": {}, "type": "object"}, None)
 
 
-def test_a_schema_without_a_type_is_one_of_an_object() -> None:
-    assert written(schema_of({"title": "T", "required": []})) == '{"required": [], "title": "T", "type": "object"}'
+def test_a_schema_without_a_type_gets_type_object() -> None:
+    assert as_json(schema_of({"title": "T", "required": []})) == '{"required": [], "title": "T", "type": "object"}'
 
 
 def test_a_tool_without_a_schema_is_the_same_as_one_with_an_empty_schema() -> None:
     empty = {"name": "now", "parameters": {"type": "object", "properties": {}}}
-    assert sent(tools_of({"name": "now"})) == sent(tools_of(empty))
+    assert canonical_bytes(tools_of({"name": "now"})) == canonical_bytes(tools_of(empty))
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_strict_is_kept_as_it_is_said(strict: bool) -> None:
+def test_strict_is_kept_in_every_form(strict: bool) -> None:
     for form in ("parameters", "input_schema"):
         (tool,) = tools_of(BODY | {form: SCHEMA, "strict": strict})
         assert tool.strict is strict
-    assert json.loads(sent((tool,)))[0]["function"]["strict"] is strict
+    assert json.loads(canonical_bytes((tool,)))[0]["function"]["strict"] is strict
 
 
 def test_tools_keep_the_order_of_their_list() -> None:
@@ -143,18 +145,18 @@ def test_tools_keep_the_order_of_their_list() -> None:
 # Keys and lists
 
 
-WORDS = ["a", "b", "required", "enum", "properties", "type", "default", "items", "ß", "Zed", "$ref", "é"]
-_names = st.sampled_from(WORDS)
+PROPERTY_NAMES = ["a", "b", "required", "enum", "properties", "type", "default", "items", "ß", "Zed", "$ref", "é"]
+_names = st.sampled_from(PROPERTY_NAMES)
 _plain = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "ä<>&'\"", "two words"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
     max_leaves=4,
 )
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=5)
-"""Line ends are brought to LF wherever a source is read, so that a CR does not come back."""
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=5)
+"""Texts without CR: line ends become LF when a source is read."""
 _leaves = st.one_of(
     st.booleans(),
-    st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "null"]), "description": TEXT}),
+    st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "null"]), "description": TEXTS}),
     st.fixed_dictionaries({"enum": st.lists(_plain, max_size=4)}),
     st.fixed_dictionaries({"const": _plain, "title": st.just("One")}),
     st.fixed_dictionaries({"default": _plain, "examples": st.lists(_plain, max_size=3)}),
@@ -183,8 +185,8 @@ LISTED = {"oneOf", "anyOf", "allOf", "prefixItems"}
 NESTED = {"items", "additionalProperties", "not", "if", "then", "contains", "propertyNames", "unevaluatedProperties"}
 
 
-class Walk:
-    """A schema made anew: its mappings by `keys`, its lists of names by `names`; plain values stay as they are."""
+class SchemaCopy:
+    """Copies a schema, with mappings in the order of `keys` and lists of names in the order of `names`."""
 
     def keys(self, mapping: Mapping[str, Any]) -> list[str]:
         return list(mapping)
@@ -207,18 +209,22 @@ class Walk:
         return self.names(value) if key == "required" else self.schema(value) if key in NESTED else value
 
 
-class Shuffled(Walk):
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+class ShuffledSchema(SchemaCopy):
+    """Copies a schema with keys and names in a random order."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
     def keys(self, mapping: Mapping[str, Any]) -> list[str]:
-        return self._chance.sample(list(mapping), len(mapping))
+        return self._rng.sample(list(mapping), len(mapping))
 
     def names(self, names: list[str]) -> list[str]:
-        return self._chance.sample(names, len(names))
+        return self._rng.sample(names, len(names))
 
 
-class Canonical(Walk):
+class SortedSchema(SchemaCopy):
+    """Copies a schema with keys and names sorted."""
+
     def keys(self, mapping: Mapping[str, Any]) -> list[str]:
         return sorted(mapping)
 
@@ -227,18 +233,18 @@ class Canonical(Walk):
 
 
 @settings(max_examples=60, deadline=None)
-@given(schema=_objects, chance=st.randoms(use_true_random=False))
-def test_no_order_of_keys_or_of_required_names_changes_a_byte(schema: Json, chance: random.Random) -> None:
-    one = {"type": "function", "name": "t", "description": "d", "parameters": schema}
-    other = {key: one[key] for key in chance.sample(list(one), len(one))}
-    other["parameters"] = Shuffled(chance).schema(schema)
-    assert sent(tools_of(one)) == sent(tools_of(other))
+@given(schema=_objects, rng=st.randoms(use_true_random=False))
+def test_the_order_of_keys_and_of_required_names_does_not_change_bytes(schema: Json, rng: random.Random) -> None:
+    original = {"type": "function", "name": "t", "description": "d", "parameters": schema}
+    shuffled = {key: original[key] for key in rng.sample(list(original), len(original))}
+    shuffled["parameters"] = ShuffledSchema(rng).schema(schema)
+    assert canonical_bytes(tools_of(original)) == canonical_bytes(tools_of(shuffled))
 
 
 @settings(max_examples=60, deadline=None)
 @given(schema=_objects)
-def test_keys_are_sorted_and_everything_else_stays_as_it_was_written(schema: Json) -> None:
-    assert written(schema_of(schema)) == written(Canonical().schema({"type": "object", **schema}))
+def test_keys_are_sorted_and_everything_else_is_unchanged(schema: Json) -> None:
+    assert as_json(schema_of(schema)) == as_json(SortedSchema().schema({"type": "object", **schema}))
 
 
 LISTS_IN_ORDER: Json = {
@@ -255,36 +261,36 @@ LISTS_IN_ORDER: Json = {
 
 
 @pytest.mark.parametrize("keyword", LISTS_IN_ORDER)
-def test_what_a_model_reads_in_order_keeps_its_order(keyword: str) -> None:
+def test_lists_whose_order_a_model_reads_keep_it(keyword: str) -> None:
     value = LISTS_IN_ORDER[keyword]
     schema = schema_of({"type": "object", "properties": {"p": {keyword: value}}})
-    assert written(schema["properties"]["p"]) == written({keyword: value})
+    assert as_json(schema["properties"]["p"]) == as_json({keyword: value})
 
 
 @pytest.mark.parametrize("name", ["required", "enum", "properties", "items", "default", "anyOf", "dependentRequired"])
 def test_a_property_named_like_a_keyword_is_a_property(name: str) -> None:
     inner: Json = {"type": "array", "items": {"type": "string"}, "enum": [["z"], ["a"]]}
     schema = schema_of({"type": "object", "required": ["z", name], "properties": {"z": True, name: inner}})
-    assert written(schema["properties"][name]) == written(dict(sorted(inner.items())))
+    assert as_json(schema["properties"][name]) == as_json(dict(sorted(inner.items())))
     assert list(schema["properties"]) == sorted([name, "z"])
     assert schema["required"] == sorted(["z", name])
 
 
-def test_names_that_a_name_requires_have_no_order() -> None:
+def test_names_in_dependent_required_are_sorted() -> None:
     schema = schema_of({"type": "object", "dependentRequired": {"z": ["d", "c"], "a": ["b", "a"]}})
-    assert written(schema["dependentRequired"]) == written({"a": ["a", "b"], "z": ["c", "d"]})
+    assert as_json(schema["dependentRequired"]) == as_json({"a": ["a", "b"], "z": ["c", "d"]})
 
 
-def test_text_is_sent_as_utf8_without_escapes_of_html() -> None:
+def test_text_is_written_as_utf8_without_html_escapes() -> None:
     description = "<b>Größe</b> & 'Höhe' > \"1\" \U0001f642 検索 \u2028"
     (tool,) = tools_of({"name": "t", "description": description, "parameters": {"type": "object", "title": "<é>"}})
-    assert compact_json(description)[1:-2] in sent((tool,))
+    assert compact_json(description)[1:-2] in canonical_bytes((tool,))
     for raw in ("<b>Größe</b> & 'Höhe' >", "\U0001f642 検索 \u2028", '"title":"<é>"'):
-        assert raw.encode() in sent((tool,))
-    assert b"\\u" not in sent((tool,))
+        assert raw.encode() in canonical_bytes((tool,))
+    assert b"\\u" not in canonical_bytes((tool,))
 
 
-def test_a_number_in_a_yaml_schema_is_a_number_and_sent_as_json_writes_it(project: Project) -> None:
+def test_a_number_in_a_yaml_schema_is_written_as_a_json_number(project: Project) -> None:
     numbers = "minimum: .5, maximum: 1., default: 0.70, multipleOf: 1e-3, enum: [-2.5E+1, 3, '0.5', 007, 1.2.3]"
     project.write(
         {
@@ -292,25 +298,26 @@ def test_a_number_in_a_yaml_schema_is_a_number_and_sent_as_json_writes_it(projec
             "t.yaml": f"name: t\nparameters:\n  properties:\n    p: {{type: number, {numbers}}}\n",
         }
     )
-    project.built()
+    project.build()
     (tool,) = json.loads(project.read("build/a/openai.json"))["tools"]
-    assert written(tool["parameters"]["properties"]["p"]) == (
+    assert as_json(tool["parameters"]["properties"]["p"]) == (
         '{"default": 0.7, "enum": [-25.0, 3, "0.5", "007", "1.2.3"], '
         '"maximum": 1.0, "minimum": 0.5, "multipleOf": 0.001, "type": "number"}'
     )
 
 
-# What is wrong
+# Faults
 
 
 def faults_of(text: str) -> list[tuple[int | None, str]]:
+    """Returns line and message of each fault of a tool file."""
     with pytest.raises(CacheunitError) as caught:
         parse_tools(read_json(text.encode(), "tools.json"))
     assert {fault.path for fault in caught.value.faults} == {"tools.json"}
     return [(fault.line, fault.message) for fault in caught.value.faults]
 
 
-def test_every_fault_of_a_file_is_told_with_its_line() -> None:
+def test_every_fault_of_a_file_is_reported_with_its_line() -> None:
     text = """[
   {"description": "No name."},
   {"name": "search",
@@ -326,13 +333,13 @@ def test_every_fault_of_a_file_is_told_with_its_line() -> None:
     assert faults_of(text) == [(2, "the tool has no name"), (7, invalid), (9, '"description" must be text')]
 
 
-def test_unknown_keys_are_told_in_the_order_of_the_file() -> None:
+def test_unknown_keys_are_reported_in_the_order_of_the_file() -> None:
     keys = ["zeta", "beta", "eta", "alpha", "theta", "iota", "gamma", "kappa", "delta", "mu"]
-    told = faults_of(json.dumps({"name": "t", **dict.fromkeys(keys, 1)}))
-    assert [message.split('"')[1] for _, message in told] == keys
+    faults = faults_of(json.dumps({"name": "t", **dict.fromkeys(keys, 1)}))
+    assert [message.split('"')[1] for _, message in faults] == keys
 
 
-def test_the_faults_of_a_schema_are_told_from_top_to_bottom() -> None:
+def test_the_faults_of_a_schema_are_reported_from_top_to_bottom() -> None:
     text = """{"name": "t", "parameters": {
 "required": "a",
 "properties": {
@@ -342,13 +349,13 @@ def test_the_faults_of_a_schema_are_told_from_top_to_bottom() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "größe", "a" * 129, "a\n", 5, True, ["a"]])
-def test_a_name_that_no_api_takes_is_refused(name: object) -> None:
+def test_a_name_that_no_api_accepts_is_refused(name: object) -> None:
     with pytest.raises(CacheunitError, match="is not a valid tool name"):
         tools_of({"name": name})
 
 
 @pytest.mark.parametrize("forms", [*itertools.permutations(["parameters", "input_schema", "inputSchema"], 2)])
-def test_two_schemas_in_one_tool_are_two_forms_mixed(forms: tuple[str, str]) -> None:
+def test_a_tool_with_two_schemas_is_refused(forms: tuple[str, str]) -> None:
     with pytest.raises(CacheunitError, match="mixes two forms") as caught:
         tools_of({"name": "t", **{key: {"type": "object"} for key in forms}})
     assert all(f'"{form}"' in str(caught.value) for form in forms)
@@ -365,7 +372,7 @@ def test_two_schemas_in_one_tool_are_two_forms_mixed(forms: tuple[str, str]) -> 
         pytest.param({"type": "web_search", "function": {"name": "t"}}, id="a provider's own, with a function"),
     ],
 )
-def test_the_words_of_two_forms_in_one_tool_are_two_forms_mixed(raw: Json) -> None:
+def test_a_tool_with_keys_of_two_forms_is_refused(raw: Json) -> None:
     with pytest.raises(CacheunitError):
         tools_of(raw)
 
@@ -377,7 +384,7 @@ def test_a_tool_that_the_provider_runs_is_refused_by_its_type(kind: object) -> N
 
 
 @pytest.mark.parametrize(
-    ("schema", "place"),
+    ("schema", "location"),
     [
         ({"type": "objekt"}, "type"),
         ({"properties": []}, "properties"),
@@ -392,25 +399,25 @@ def test_a_tool_that_the_provider_runs_is_refused_by_its_type(kind: object) -> N
         ({"$defs": {"a": {"oneOf": {}}}}, "$defs.a.oneOf"),
     ],
 )
-def test_a_schema_that_is_none_is_refused_with_its_place(schema: Json, place: str) -> None:
+def test_an_invalid_schema_is_refused_with_the_location_of_its_fault(schema: Json, location: str) -> None:
     with pytest.raises(CacheunitError, match="not valid JSON Schema") as caught:
         schema_of(schema)
-    assert f"not valid JSON Schema at {place}: " in str(caught.value)
+    assert f"not valid JSON Schema at {location}: " in str(caught.value)
 
 
-def test_required_names_of_two_types_are_refused() -> None:
+def test_a_required_name_that_is_not_text_is_refused() -> None:
     with pytest.raises(CacheunitError, match=r"required\.1"):
         schema_of({"type": "object", "required": ["a", 1]})
 
 
 @pytest.mark.parametrize("kind", ["array", "string", ["object", "null"]])
-def test_arguments_that_are_no_object_are_refused(kind: object) -> None:
+def test_a_schema_whose_type_is_not_object_is_refused(kind: object) -> None:
     with pytest.raises(CacheunitError, match='the schema of a tool must have "type": "object"'):
         schema_of({"type": kind})
 
 
 @pytest.mark.parametrize("schema", [[], "object", 5, None, True])
-def test_a_schema_that_is_no_mapping_is_refused(schema: object) -> None:
+def test_a_schema_that_is_not_a_mapping_is_refused(schema: object) -> None:
     with pytest.raises(CacheunitError, match='"parameters" must be a mapping, a JSON Schema'):
         schema_of(schema)
 
@@ -436,18 +443,18 @@ def test_a_number_that_is_too_large_for_json_is_refused(project: Project, file: 
 
 
 @pytest.mark.parametrize("kind", [["function"], {"function": 1}])
-def test_a_type_that_is_no_text_is_refused(kind: object) -> None:
+def test_a_type_that_is_not_text_is_refused(kind: object) -> None:
     with pytest.raises(CacheunitError):
         tools_of({"type": kind, "name": "t"})
 
 
 @pytest.mark.parametrize("levels", [40, 120])
-def test_a_deep_schema_is_read_or_refused(levels: int) -> None:
+def test_a_deeply_nested_schema_is_read_or_refused(levels: int) -> None:
     schema: Json = {"type": "string"}
     for _ in range(levels):
         schema = {"type": "object", "properties": {"p": schema}}
     try:
-        assert written(schema_of(schema)).count('"properties"') == levels
+        assert as_json(schema_of(schema)).count('"properties"') == levels
     except CacheunitError as error:
         assert "tools.json:1: " in str(error)  # noqa: PT017
 
@@ -456,7 +463,7 @@ def test_a_deep_schema_is_read_or_refused(levels: int) -> None:
 
 
 def _sources(order: list[int]) -> dict[str, str]:
-    """A project with tool files, its files made in that order."""
+    """Returns the files of a project with tools, in that order."""
     files = {f"tools/{letter}.json": f'{{"name": "{letter}"}}' for letter in "bdac"}
     files |= {
         "prefixes/a.yaml": "tools: [tools/d.json, tools/a.json, tools/c.json, tools/b.json]\ntargets: [openai]\n",
@@ -466,28 +473,28 @@ def _sources(order: list[int]) -> dict[str, str]:
     return {list(files)[index]: list(files.values())[index] for index in order}
 
 
-def test_the_order_in_which_files_were_made_changes_no_byte(project: Project) -> None:
+def test_the_order_in_which_files_are_created_does_not_change_outputs(project: Project) -> None:
     outputs = []
     for order in ([0, 1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1, 0], [3, 0, 6, 2, 5, 1, 4]):
         shutil.rmtree(project.root)
         project.write(_sources(order))
-        project.built()
+        project.build()
         outputs.append({path: data for path, data in project.files().items() if path.startswith(("build", "cache"))})
     assert outputs[0] == outputs[1] == outputs[2]
     assert len(outputs[0]) == 7
 
 
-def test_tools_stand_in_the_order_of_the_manifest_and_of_each_file(project: Project) -> None:
+def test_tools_have_the_order_of_the_manifest_and_of_each_file(project: Project) -> None:
     listed = '[{"name": "y"}, {"name": "x"}]'
     project.write({**_sources(list(range(7))), "tools/d.json": listed})
-    project.built()
+    project.build()
     tools = json.loads(project.read("build/a/openai.json"))["tools"]
     assert [tool["name"] for tool in tools] == ["y", "x", "a", "c", "b"]
 
 
-def test_another_order_in_the_manifest_is_another_artifact(project: Project) -> None:
+def test_another_order_in_the_manifest_changes_the_artifact(project: Project) -> None:
     project.write(_sources(list(range(7))))
-    project.built()
+    project.build()
     project.edit("prefixes/a.yaml", "tools/d.json, tools/a.json", "tools/a.json, tools/d.json")
     assert project.drift() == [("changed", "a")]
 
@@ -499,7 +506,7 @@ def test_another_order_in_the_manifest_is_another_artifact(project: Project) -> 
         ({"t.json": '[{"name": "x"},\n {"name": "x"}]', "u.json": "[{}]"}, "t.json", "t.json:2"),
     ],
 )
-def test_a_name_that_is_there_twice_is_refused_with_both_places(
+def test_a_duplicate_tool_name_is_refused_with_both_locations(
     project: Project, files: dict[str, str], first: str, second: str
 ) -> None:
     project.write({"prefixes/a.yaml": "tools: [t.json, u.json]\n", **files})
@@ -508,24 +515,24 @@ def test_a_name_that_is_there_twice_is_refused_with_both_places(
     assert f'error: {second}: tool "x" already exists, in {first}' in ran.err
 
 
-def test_the_same_file_named_twice_is_a_name_twice(project: Project) -> None:
+def test_a_tool_file_listed_twice_is_a_duplicate_tool_name(project: Project) -> None:
     project.write({"prefixes/a.yaml": "tools: [t.json, t.json]\n", "t.json": '{"name": "x"}'})
     ran = project.run("-q", "build")
     assert (ran.code, 'tool "x" already exists, in t.json' in ran.err) == (2, True)
 
 
-def test_one_tool_in_two_prefixes_is_none_too_many(project: Project) -> None:
+def test_two_prefixes_can_use_the_same_tool(project: Project) -> None:
     project.write({f"prefixes/{name}.yaml": "tools: [t.json]\ntargets: [openai]\n" for name in "ab"})
     project.write({"t.json": '{"name": "x"}'})
-    project.built()
+    project.build()
     assert project.read("build/a/openai.json") == project.read("build/b/openai.json")
 
 
-def test_a_tool_file_is_an_input_whose_change_is_told(project: Project) -> None:
+def test_a_tool_file_is_an_input_whose_change_is_reported(project: Project) -> None:
     project.write(_sources(list(range(7))))
-    project.built()
+    project.build()
     project.write({"tools/c.json": '{"name": "c", "description": "New."}'})
-    (drift,) = project.checked()["drift"]
+    (drift,) = project.check()["drift"]
     assert (drift["prefix"], drift["kind"], drift["because"]) == ("a", "changed", ["tools/c.json"])
     (explained,) = project.run("explain", "a", "--format", "json").json["artifacts"]
     assert [item["path"] for item in explained["inputs"]][1:] == [f"tools/{letter}.json" for letter in "dacb"]
@@ -542,7 +549,7 @@ frame = {chat_template = "model/chat.jinja"}
 """
 
 
-def test_a_changed_tool_is_no_other_vocabulary(project: Project) -> None:
+def test_a_changed_tool_is_not_reported_as_a_changed_vocabulary(project: Project) -> None:
     project.write(
         {
             "cacheunit.toml": CHAT_TARGET,
@@ -552,12 +559,12 @@ def test_a_changed_tool_is_no_other_vocabulary(project: Project) -> None:
             "t.json": '{"name": "t"}',
         }
     )
-    project.built()
+    project.build()
     project.write({"t.json": '{"name": "t", "description": "New."}'})
     assert project.drift() == [("changed", "a")]
 
 
-def test_a_number_reads_the_same_to_the_model_as_in_the_request(project: Project) -> None:
+def test_a_number_in_a_tool_is_the_same_in_the_chat_template_and_in_the_request(project: Project) -> None:
     project.write(
         {
             "cacheunit.toml": CHAT_TARGET,
@@ -566,17 +573,17 @@ def test_a_number_reads_the_same_to_the_model_as_in_the_request(project: Project
             "t.json": '{"name": "t", "parameters": {"minProperties": 2.00}}',
         }
     )
-    project.built()
-    (made,) = json.loads(project.read("build/a/mine.json"))["tools"]
-    number = made["function"]["parameters"]["minProperties"]
+    project.build()
+    (sent_tool,) = json.loads(project.read("build/a/mine.json"))["tools"]
+    number = sent_tool["function"]["parameters"]["minProperties"]
     shown = project.run("show", "a", "--tokens").out.replace("|", "").splitlines()
     assert f"<{number}>" in "".join(line for line in shown if not line.startswith("..."))
 
 
-def test_a_layout_of_a_tool_file_alone_changes_no_artifact(project: Project) -> None:
+def test_reformatting_a_tool_file_changes_no_artifact(project: Project) -> None:
     project.write(
         {**_sources(list(range(7))), "tools/c.json": '{"name":"c","inputSchema":{"title":"C","type":"object"}}'}
     )
-    project.built()
+    project.build()
     project.write({"tools/c.json": '{ "inputSchema": {"type": "object",\r\n "title": "C"},\r\n\t"name":"c" }\n'})
     assert project.drift() == []

@@ -8,7 +8,7 @@ import pytest
 from mock_server import Engine, serving
 
 if TYPE_CHECKING:
-    from conftest import Project, Ran
+    from conftest import CommandResult, Project
 
 LONG = "".join(f"Rule {number}: keep the answer short, and name the source of each claim.\n" for number in range(30))
 SETTINGS = """
@@ -35,16 +35,16 @@ def built(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
             "templates/b.j2": f"You are quick.\n{LONG}",
         }
     )
-    project.built()
+    project.build()
     return project
 
 
-def verify(project: Project, engine: Engine, *arguments: str) -> Ran:
+def verify(project: Project, engine: Engine, *arguments: str) -> CommandResult:
     with serving(engine):
         return project.run("verify", engine.url, *arguments, "--wait", "0", "--format", "json")
 
 
-def compared(ran: Ran) -> list[dict[str, Any]]:
+def compared(ran: CommandResult) -> list[dict[str, Any]]:
     """Returns the results with a prediction, after checking that the exit code fits the report."""
     assert ran.code == (0 if ran.json["ok"] else 1), ran.err
     return [item for item in ran.json["results"] if item["verdict"] != "primed"]
@@ -87,7 +87,7 @@ def test_a_different_chat_template_is_recognized_by_the_token_ids_of_the_server(
             "prefixes/a.yaml": "targets: [other]\nsystem: a.j2\n",
         }
     )
-    built.built()
+    built.build()
     (result,) = compared(verify(built, Engine(), "a"))
     assert result["verdict"] == "differs"
     assert result["cause"] == (
@@ -165,7 +165,7 @@ def test_only_artifacts_that_match_the_lock_are_sent(built: Project) -> None:
     built.write({"build/a/deepseek-v4.txt": b"edited"})
     ran = verify(built, Engine(), "a")
     assert (ran.code, "build/a/deepseek-v4.txt: the artifact does not match the lock" in ran.err) == (2, True)
-    built.built()
+    built.build()
     built.edit("templates/a.j2", "careful", "careless")
     assert "a for deepseek-v4 does not match the lock" in verify(built, Engine(), "a").err
     built.path("cacheunit.lock").unlink()
@@ -174,7 +174,7 @@ def test_only_artifacts_that_match_the_lock_are_sent(built: Project) -> None:
 
 def test_one_endpoint_takes_the_artifacts_of_one_target(built: Project) -> None:
     built.edit("prefixes/b.yaml", "system", "targets: [deepseek-v4, claude, own]\nsystem")
-    built.built()
+    built.build()
     assert "--target" in verify(built, Engine()).err
     text = compared(verify(built, Engine(kind="tokens"), "b", "--target", "own"))
     assert [item["verdict"] for item in text] == ["as predicted"]

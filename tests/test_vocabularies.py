@@ -369,7 +369,7 @@ class BuiltArtifact:
 
 def built_artifacts(project: Project) -> list[BuiltArtifact]:
     """Builds the project, and returns its artifacts by name."""
-    project.built()
+    project.build()
     entries = json.loads(project.read("cacheunit.lock"))["prefixes"]
     made = []
     for name, targets in sorted(entries.items()):
@@ -517,12 +517,12 @@ frame = {after = "<x>"}
             "templates/a.md.j2": "cabbage",
         }
     )
-    project.built()
+    project.build()
     assert project.drift() == []
     before = json.loads(project.read("cacheunit.lock"))
     project.write({"model/tokenizer.json": small("plain", SMALL_WORDS[1:]).to_str()})
     assert project.drift() == [("tokenizer", "a")]
-    project.built()
+    project.build()
     after = json.loads(project.read("cacheunit.lock"))
     assert before["targets"]["mine"]["tokenizer"] != after["targets"]["mine"]["tokenizer"]
     old, new = before["prefixes"]["a"]["mine"], after["prefixes"]["a"]["mine"]

@@ -180,7 +180,7 @@ def test_an_exact_repeat_hits_all_but_the_last_token(engine: Engine) -> None:
 @pytest.fixture
 def built(project: Project) -> Project:
     project.write(FILES)
-    project.built()
+    project.build()
     return project
 
 
@@ -214,7 +214,7 @@ def test_a_change_leaves_as_many_tokens_cached_as_diff_predicts(engine: Engine, 
     before = built.root.with_name("before")
     shutil.copytree(built.root, before)
     built.edit(*EDITS[edit])
-    built.built()
+    built.build()
     changes = built.run("diff", "--against", before, "--format", "json").json["changes"]
     still_cached = {item["prefix"]: item["still_cached"] for item in changes if item["target"] == "hard"}
     assert "plain" in still_cached

@@ -1,4 +1,4 @@
-"""SourceFiles are read strictly: values as they were typed, a place for every fault."""
+"""Source files are parsed strictly: scalars keep their text, and every fault and key has its line."""
 
 from __future__ import annotations
 
@@ -25,46 +25,47 @@ VALUES = st.recursive(
 
 
 def yaml_value(text: str) -> object:
+    """Returns the value of a YAML text."""
     return read_yaml(text.encode(), "a.yaml").value
 
 
 @pytest.mark.parametrize(
-    "typed",
+    "scalar",
     ["no", "yes", "on", "off", "3.10", "010", "2024-01-01", "1e3", "12:30", "1_000", "0x1F", "+5", "-0", ".5", "="],
 )
-def test_a_scalar_keeps_the_characters_that_were_typed(typed: str) -> None:
-    assert yaml_value(f"a: {typed}") == {"a": typed}
+def test_a_yaml_scalar_keeps_its_characters(scalar: str) -> None:
+    assert yaml_value(f"a: {scalar}") == {"a": scalar}
 
 
 @pytest.mark.parametrize(
-    ("typed", "value"),
+    ("scalar", "value"),
     [("true", True), ("False", False), ("TRUE", True), ("12", 12), ("-7", -7), ("0", 0), ("null", None), ("", None)],
 )
-def test_integers_booleans_and_nulls_are_values(typed: str, value: object) -> None:
-    read = yaml_value(f"a: {typed}")
-    assert read == {"a": value}
-    assert type(read["a"]) is type(value)
+def test_integers_booleans_and_nulls_in_yaml_become_values(scalar: str, value: object) -> None:
+    parsed = yaml_value(f"a: {scalar}")
+    assert parsed == {"a": value}
+    assert type(parsed["a"]) is type(value)
 
 
 @pytest.mark.parametrize("quoted", ['"true"', "'12'", '"null"', "!!str 12", "|-\n  12"])
-def test_what_is_quoted_is_text(quoted: str) -> None:
+def test_a_quoted_yaml_scalar_is_text(quoted: str) -> None:
     assert isinstance(yaml_value(f"a: {quoted}")["a"], str)  # type: ignore[index]
 
 
-def test_a_number_too_long_to_be_a_number_stays_text() -> None:
+def test_an_integer_with_too_many_digits_stays_text() -> None:
     assert yaml_value("a: 12345678901234567890") == {"a": "12345678901234567890"}
 
 
-def test_keys_are_always_text() -> None:
+def test_yaml_keys_are_always_text() -> None:
     assert yaml_value("on: 1\n2: 2\nnull: 3") == {"on": 1, "2": 2, "null": 3}
 
 
-def test_a_merge_key_gives_way_to_the_mapping_it_stands_in() -> None:
+def test_keys_of_a_mapping_override_those_of_its_merge_key() -> None:
     assert yaml_value("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}")["b"] == {"x": 1, "y": 3}  # type: ignore[index]
 
 
 @given(VALUES)
-def test_what_json_says_yaml_says_too(value: object) -> None:
+def test_json_values_and_quoted_yaml_texts_are_read_back_unchanged(value: object) -> None:
     text = json.dumps(value, ensure_ascii=True)
     assert read_json(text.encode(), "a.json").value == value
     quoted = yaml.safe_dump(value, default_style='"') if isinstance(value, str) else None
@@ -73,7 +74,7 @@ def test_what_json_says_yaml_says_too(value: object) -> None:
 
 
 @given(VALUES)
-def test_both_yaml_parsers_read_the_same(value: object) -> None:
+def test_the_python_and_the_c_parser_of_yaml_agree(value: object) -> None:
     text = yaml.safe_dump(value, allow_unicode=True)
     if "\t" not in text:
         assert yaml.compose(text, yaml.SafeLoader) is None or yaml.serialize(
@@ -82,6 +83,7 @@ def test_both_yaml_parsers_read_the_same(value: object) -> None:
 
 
 def faults(data: bytes, name: str = "a.yaml") -> list[tuple[int | None, str]]:
+    """Returns line and message of each fault of a file, whose name decides how it is read."""
     reader = {"yaml": read_yaml, "json": read_json, "toml": read_toml}[name.rpartition(".")[2]]
     with pytest.raises(CacheunitError) as caught:
         reader(data, name)
@@ -89,7 +91,7 @@ def faults(data: bytes, name: str = "a.yaml") -> list[tuple[int | None, str]]:
     return [(fault.line, fault.message) for fault in caught.value.faults]
 
 
-def test_all_duplicates_and_tags_are_told_at_once_with_both_lines() -> None:
+def test_all_duplicate_keys_and_tags_are_reported_at_once_with_their_lines() -> None:
     assert faults(b"a: 1\nb: {c: 1, c: 2}\na: 3\nd: !x 1\n") == [
         (2, 'duplicate key "c", first on line 2'),
         (3, 'duplicate key "a", first on line 1'),
@@ -98,26 +100,26 @@ def test_all_duplicates_and_tags_are_told_at_once_with_both_lines() -> None:
 
 
 @pytest.mark.parametrize("data", [b"a:\n\t- x", b"a: |\n  \tx", b"a: 1\nb:\t2"])
-def test_a_tab_is_told_with_its_line(data: bytes) -> None:
+def test_a_tab_is_reported_with_its_line(data: bytes) -> None:
     assert faults(data) == [(2, "tab character: YAML parsers treat tabs differently")]
 
 
-def test_what_repeats_without_bound_ends_quickly() -> None:
-    nine = ", ".join(["*a{0}"] * 9)
-    bomb = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{nine.format(n - 1)}]\n" for n in range(1, 10))
+def test_too_many_or_recursive_aliases_are_faults() -> None:
+    nine_aliases = ", ".join(["*a{0}"] * 9)
+    bomb = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{nine_aliases.format(n - 1)}]\n" for n in range(1, 10))
     assert faults(bomb.encode())[0][1] == "aliases repeat more than 100,000 values"
     assert faults(b"x: 1\na: &a\n  b: *a") == [(2, "an alias refers to a value that contains it")]
     assert faults(b"x: 1\na: &a\n  <<: *a") == [(2, "an alias refers to a value that contains it")]
-    honest = "a: &a {x: 1}\nb: [" + ", ".join(["*a"] * 20) + "]"
-    assert len(yaml_value(honest)["b"]) == 20  # type: ignore[index]
+    allowed = "a: &a {x: 1}\nb: [" + ", ".join(["*a"] * 20) + "]"
+    assert len(yaml_value(allowed)["b"]) == 20  # type: ignore[index]
 
 
-@pytest.mark.parametrize("deep", ["[" * 5000, "{a: " * 5000, "- " * 3000 + "x"])
-def test_nesting_without_bound_is_a_fault_and_no_crash(deep: str) -> None:
-    assert len(faults(f"a:\n  {deep}".encode())) == 1
+@pytest.mark.parametrize("nested", ["[" * 5000, "{a: " * 5000, "- " * 3000 + "x"])
+def test_too_deep_nesting_is_a_fault_and_no_crash(nested: str) -> None:
+    assert len(faults(f"a:\n  {nested}".encode())) == 1
 
 
-def test_json_faults_have_their_line() -> None:
+def test_json_faults_have_their_lines() -> None:
     assert faults(b'{"a": 1,\n "b": {"a": 2},\n "a": 3}', "a.json") == [(3, 'duplicate key "a"')]
     assert faults(b'{"a": [1,\n NaN]}', "a.json") == [(2, "NaN is not a JSON number")]
     assert faults(b'{"a": "\\ud800"}', "a.json") == [(1, "\\ud800 is half of a surrogate pair, not a character")]
@@ -143,7 +145,7 @@ def test_merged_mappings_keep_their_order() -> None:
     assert list(yaml_value(text)["c"].items()) == [("x", 1), ("z", 3), ("w", 5), ("y", 6), ("v", 7)]  # type: ignore[index]
 
 
-def test_json_floats_print_as_typed_and_count_as_numbers() -> None:
+def test_json_floats_keep_their_text_and_calculate_as_numbers() -> None:
     value = read_json(b'{"a": 1.50, "b": 1e3}', "a.json").value
     assert (str(value["a"]), str(value["b"]), value["a"] + value["b"]) == ("1.50", "1e3", 1001.5)
 
@@ -154,30 +156,30 @@ def test_every_key_of_a_json_file_has_its_line() -> None:
     assert (lines["a",], lines["a", 1, "b"], lines["d",], lines["d", "e"]) == (1, 2, 5, 5)
 
 
-def test_toml_faults_and_keys_have_their_line() -> None:
+def test_toml_faults_and_keys_have_their_lines() -> None:
     assert faults(b"a = 1\nb =\n", "a.toml")[0][0] == 2
     lines = read_toml(b'a = 1\n[t."x y"]\nb.c = 2\n[[l]]\nd = 1\n[[l]]\nd = 2\n', "a.toml").lines
     assert (lines["a",], lines["t", "x y"], lines["t", "x y", "b", "c"], lines["l", 1, "d"]) == (1, 2, 3, 7)
 
 
-def test_text_is_decoded_strictly_and_brought_to_lf() -> None:
+def test_text_is_decoded_strictly_and_its_line_ends_become_lf() -> None:
     assert decode(b"\xef\xbb\xbfa\r\nb\rc\n", "t") == "a\nb\nc\n"
     with pytest.raises(CacheunitError, match="t:2: not UTF-8: byte 0xff at offset 4"):
         decode(b"abc\n\xff", "t")
 
 
-@pytest.mark.parametrize(("typed", "normal"), [("a/b", "a/b"), ("./a//b/.", "a/b"), ("e\u0301/x", "\u00e9/x")])
-def test_a_path_has_one_form(typed: str, normal: str) -> None:
-    assert normal_path(typed) == normal
+@pytest.mark.parametrize(("path", "normalized"), [("a/b", "a/b"), ("./a//b/.", "a/b"), ("e\u0301/x", "\u00e9/x")])
+def test_a_path_is_normalized(path: str, normalized: str) -> None:
+    assert normal_path(path) == normalized
 
 
-@pytest.mark.parametrize("typed", ["", ".", "/a", "C:\\a", "C:a", "a\\b", "../a", "a/../b", "a\x00b", "a\nb"])
-def test_a_path_that_is_not_below_the_root_is_refused(typed: str) -> None:
+@pytest.mark.parametrize("path", ["", ".", "/a", "C:\\a", "C:a", "a\\b", "../a", "a/../b", "a\x00b", "a\nb"])
+def test_a_path_that_is_invalid_or_not_below_the_root_is_refused(path: str) -> None:
     with pytest.raises(CacheunitError):
-        normal_path(typed)
+        normal_path(path)
 
 
-def test_the_nearest_word_is_named_and_a_far_one_is_not() -> None:
+def test_a_hint_names_a_similar_word_and_no_other() -> None:
     assert did_you_mean("templat", ["template", "tools"]) == 'did you mean "template"?'
     assert did_you_mean("TOOLS", ["template", "tools"]) == 'did you mean "tools"?'
     assert did_you_mean("xyz", ["template", "tools"]) is None

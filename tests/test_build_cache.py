@@ -1,4 +1,4 @@
-"""What is reused is never stale: after any sequence of changes a build gives what a build without a cache gives."""
+"""The build cache: with it, builds and checks have the same results as without it, but do less work."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from cacheunit_build.adapters.storage import build_cache as cache_edge
-from cacheunit_build.adapters.storage import build_stamp as stamp_module
-from cacheunit_build.adapters.storage import project_files as files_edge
+from cacheunit_build.adapters.storage import build_cache, build_stamp, project_files
 from cacheunit_build.adapters.storage.build_cache import BuildCache
 from cacheunit_build.adapters.storage.build_stamp import read_stamp
 from cacheunit_build.adapters.storage.file_stat import stat_of
@@ -31,7 +29,7 @@ from cacheunit_build.templating.renderer import Renderer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from conftest import Cacheunit, Project, Ran
+    from conftest import Cacheunit, CommandResult, Project
 
     from cacheunit_build.compiler.prefix import CompiledPrefix
     from cacheunit_build.domain.manifest import Variant
@@ -42,7 +40,7 @@ LOCK_FILE = "cacheunit.lock"
 RECORD = ".cacheunit/record.json"
 STAMPED = ".cacheunit/stamp.json"
 STEPS = int(os.environ.get("CACHEUNIT_TRACE_STEPS", "2000"))
-"""A longer run by hand is one of other examples, too."""
+"""Least number of steps; a run by hand with more steps also tries other examples."""
 
 STEPS_EACH = 50
 
@@ -106,15 +104,15 @@ ABSENT: Mapping[str, str] = {
 POOL = {**BASE, **ABSENT}
 FOLDERS = ("templates/partials", "templates/locale", "prefixes/deep", "data", "model", "templates", "prefixes")
 NAMES = ("a", "b", "b@locale=de", "deep/c", "d")
-ASIDE = "aside"
+MOVED = "moved"
 
 paths = st.sampled_from(sorted(POOL))
 cached = st.sampled_from([RECORD, STAMPED])
-existing = st.integers(min_value=0, max_value=1000)
+indexes = st.integers(min_value=0, max_value=1000)
 
 
-def contents(path: str) -> Sequence[str]:
-    """What a file may hold: as it was, with other words of the same and of another size, or broken."""
+def possible_texts(path: str) -> Sequence[str]:
+    """Returns the texts that a file may have: original, changed with the same and with another size, broken."""
     text = POOL[path]
     if path == "cacheunit.toml":
         return CONFIGS
@@ -122,52 +120,61 @@ def contents(path: str) -> Sequence[str]:
     return (text, other, other + "\n", text.replace("one", "many"), text + "\n{{ broken }\n")
 
 
-class Sequences(RuleBasedStateMachine):
-    """A project that changes in every way; beside it, at each step, the same files without a cache."""
+class ChangeSequences(RuleBasedStateMachine):
+    """A project with a cache that changes in every way, compared at each step with a copy without a cache.
+
+    Attributes:
+        run: the command line.
+        top: the folder of all projects.
+        numbers: names of the projects.
+        steps: how many steps were compared.
+        stamp_hits: how often a build stamp was valid.
+        expected_results: results without a cache, by a hash of the files.
+    """
 
     run: ClassVar[Cacheunit]
     top: ClassVar[Path]
     numbers: ClassVar[Any] = itertools.count()
     steps: ClassVar[int] = 0
-    stamped: ClassVar[int] = 0
-    known: ClassVar[dict[bytes, tuple[Ran, Ran, dict[str, bytes]]]] = {}
+    stamp_hits: ClassVar[int] = 0
+    expected_results: ClassVar[dict[bytes, tuple[CommandResult, CommandResult, dict[str, bytes]]]] = {}
 
     def __init__(self) -> None:
         super().__init__()
         self.root = self.top / str(next(self.numbers))
-        self.cold = self.top / f"{self.root.name} cold"
+        self.uncached_root = self.top / f"{self.root.name} uncached"
         self.names: tuple[str, ...] = ()
         self.records: list[dict[str, bytes]] = []
         self.locks: list[bytes] = []
-        self.cold.mkdir()
+        self.uncached_root.mkdir()
         for path, text in BASE.items():
             self.write(path, text)
 
     def teardown(self) -> None:
         shutil.rmtree(self.root)
-        shutil.rmtree(self.cold, ignore_errors=True)
+        shutil.rmtree(self.uncached_root, ignore_errors=True)
 
     def write(self, path: str, data: str | bytes) -> None:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data if isinstance(data, bytes) else data.encode())
 
-    def there(self, *folders: str) -> list[Path]:
-        """The files below folders, sources if none are named."""
+    def existing_files(self, *folders: str) -> list[Path]:
+        """Returns the existing files below folders; without arguments, the sources."""
         tops = [self.root / folder for folder in folders or ("prefixes", "templates", "data", "model", "tools")]
         return sorted(path for top in tops for path in top.rglob("*") if path.is_file())
 
-    # SourceFiles
+    # Source files
 
     @rule(path=paths, number=st.integers(min_value=0, max_value=5))
     def edit_in_place(self, path: str, number: int) -> None:
-        choice = contents(path)
-        self.write(path, choice[number % len(choice)])
+        choices = possible_texts(path)
+        self.write(path, choices[number % len(choices)])
 
     @rule(path=paths, number=st.integers(min_value=0, max_value=5))
     def replace_atomically(self, path: str, number: int) -> None:
-        choice = contents(path)
-        self.write("new", choice[number % len(choice)])
+        choices = possible_texts(path)
+        self.write("new", choices[number % len(choices)])
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / "new").replace(self.root / path)
 
@@ -184,23 +191,23 @@ class Sequences(RuleBasedStateMachine):
             os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
             assert file.stat().st_size == status.st_size
 
-    @rule(pick=existing)
-    def save_the_same_bytes(self, pick: int) -> None:
-        if files := self.there():
-            file = files[pick % len(files)]
+    @rule(index=indexes)
+    def save_the_same_bytes(self, index: int) -> None:
+        if files := self.existing_files():
+            file = files[index % len(files)]
             file.write_bytes(file.read_bytes())
 
-    @rule(pick=existing, to=paths)
-    def rename(self, pick: int, to: str) -> None:
-        if files := self.there():
-            goal = self.root / to
-            goal.parent.mkdir(parents=True, exist_ok=True)
-            files[pick % len(files)].replace(goal)
+    @rule(index=indexes, to=paths)
+    def rename(self, index: int, to: str) -> None:
+        if files := self.existing_files():
+            destination = self.root / to
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            files[index % len(files)].replace(destination)
 
-    @rule(pick=existing)
-    def delete(self, pick: int) -> None:
-        if files := self.there():
-            files[pick % len(files)].unlink()
+    @rule(index=indexes)
+    def delete(self, index: int) -> None:
+        if files := self.existing_files():
+            files[index % len(files)].unlink()
 
     @rule()
     def restore(self) -> None:
@@ -212,15 +219,15 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(folder=st.sampled_from(FOLDERS))
     def move_a_folder_away_or_back(self, folder: str) -> None:
-        aside = self.root / ASIDE / folder.replace("/", " ")
-        place = self.root / folder
-        if aside.is_dir():
-            shutil.rmtree(place, ignore_errors=True)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            aside.rename(place)
-        elif place.is_dir():
-            aside.parent.mkdir(exist_ok=True)
-            place.rename(aside)
+        moved = self.root / MOVED / folder.replace("/", " ")
+        original = self.root / folder
+        if moved.is_dir():
+            shutil.rmtree(original, ignore_errors=True)
+            original.parent.mkdir(parents=True, exist_ok=True)
+            moved.rename(original)
+        elif original.is_dir():
+            moved.parent.mkdir(exist_ok=True)
+            original.rename(moved)
 
     @rule(text=st.sampled_from(CONFIGS))
     def change_the_settings(self, text: str) -> None:
@@ -232,16 +239,16 @@ class Sequences(RuleBasedStateMachine):
 
     # Outputs
 
-    @rule(pick=existing, text=st.sampled_from(["", "edited", "\n"]))
-    def edit_an_artifact(self, pick: int, text: str) -> None:
-        if files := self.there("build"):
-            file = files[pick % len(files)]
+    @rule(index=indexes, text=st.sampled_from(["", "edited", "\n"]))
+    def edit_an_artifact(self, index: int, text: str) -> None:
+        if files := self.existing_files("build"):
+            file = files[index % len(files)]
             file.write_bytes(file.read_bytes() + text.encode() if text else b"")
 
-    @rule(pick=existing)
-    def delete_an_artifact(self, pick: int) -> None:
-        if files := self.there("build"):
-            files[pick % len(files)].unlink()
+    @rule(index=indexes)
+    def delete_an_artifact(self, index: int) -> None:
+        if files := self.existing_files("build"):
+            files[index % len(files)].unlink()
 
     @rule()
     def delete_all_artifacts(self) -> None:
@@ -252,9 +259,9 @@ class Sequences(RuleBasedStateMachine):
         (self.root / LOCK_FILE).unlink(missing_ok=True)
 
     @precondition(lambda self: self.locks)
-    @rule(pick=existing)
-    def bring_an_older_lock(self, pick: int) -> None:
-        self.write(LOCK_FILE, self.locks[pick % len(self.locks)])
+    @rule(index=indexes)
+    def restore_an_older_lock(self, index: int) -> None:
+        self.write(LOCK_FILE, self.locks[index % len(self.locks)])
 
     @rule(name=st.sampled_from(NAMES))
     def build_one_next(self, name: str) -> None:
@@ -289,16 +296,16 @@ class Sequences(RuleBasedStateMachine):
             file.write_bytes(data[: int(len(data) * share)])
 
     @rule(path=cached, data=st.binary(max_size=40))
-    def garbage_for_a_cache(self, path: str, data: bytes) -> None:
+    def write_garbage_to_the_cache(self, path: str, data: bytes) -> None:
         if (self.root / ".cacheunit").is_dir():
             (self.root / path).write_bytes(data)
 
     @precondition(lambda self: self.records)
-    @rule(pick=existing, which=st.sampled_from([{RECORD}, {STAMPED}, {RECORD, STAMPED}]))
-    def bring_an_older_cache(self, pick: int, which: set[str]) -> None:
+    @rule(index=indexes, paths_to_restore=st.sampled_from([{RECORD}, {STAMPED}, {RECORD, STAMPED}]))
+    def restore_an_older_cache(self, index: int, paths_to_restore: set[str]) -> None:
         if (self.root / ".cacheunit").is_dir():
-            for path, data in self.records[pick % len(self.records)].items():
-                if path in which:
+            for path, data in self.records[index % len(self.records)].items():
+                if path in paths_to_restore:
                     (self.root / path).write_bytes(data)
 
     @rule()
@@ -306,123 +313,134 @@ class Sequences(RuleBasedStateMachine):
         self.let_an_hour_pass()
 
     def let_an_hour_pass(self) -> None:
-        """After the record was written: no file is too young to be told by its stat."""
+        """Moves the start of the recorded build an hour after its end, so that the stat of every file is trusted."""
         if self.record.is_file():
-            begin_at(self.root, self.record.stat().st_mtime_ns + 3_600_000_000_000)
+            set_start(self.root, self.record.stat().st_mtime_ns + 3_600_000_000_000)
 
     @rule()
     def make_the_cache_a_file(self) -> None:
         self.delete_the_cache()
         (self.root / ".cacheunit").write_bytes(b"")
 
-    # What holds after each of them
+    # The invariant
 
-    def beside(self, files: Mapping[str, bytes]) -> None:
-        """The same files, and no record of any build."""
-        there = files_of(self.cold)
-        for path in there.keys() - files.keys():
-            (self.cold / path).unlink()
+    def copy_without_cache(self, files: Mapping[str, bytes]) -> None:
+        """Makes the copy equal to these files, without a cache."""
+        existing = files_of(self.uncached_root)
+        for path in existing.keys() - files.keys():
+            (self.uncached_root / path).unlink()
         for path in files:
-            if there.get(path) != files[path]:
-                (self.cold / path).parent.mkdir(parents=True, exist_ok=True)
-                (self.cold / path).write_bytes(files[path])
+            if existing.get(path) != files[path]:
+                (self.uncached_root / path).parent.mkdir(parents=True, exist_ok=True)
+                (self.uncached_root / path).write_bytes(files[path])
         for folder in ("build", "prefixes"):
             if (self.root / folder).is_dir():
-                (self.cold / folder).mkdir(exist_ok=True)
+                (self.uncached_root / folder).mkdir(exist_ok=True)
             else:
-                shutil.rmtree(self.cold / folder, ignore_errors=True)
+                shutil.rmtree(self.uncached_root / folder, ignore_errors=True)
         for path in (RECORD, STAMPED):
-            (self.cold / path).unlink(missing_ok=True)
+            (self.uncached_root / path).unlink(missing_ok=True)
 
-    def without_cache(self, *arguments: str) -> Ran:
-        return self.run("-C", self.cold, *arguments, "--format", "json", "--jobs", "1")
+    def run_without_cache(self, *arguments: str) -> CommandResult:
+        return self.run("-C", self.uncached_root, *arguments, "--format", "json", "--jobs", "1")
 
-    def expected(self, files: Mapping[str, bytes], names: tuple[str, ...]) -> tuple[Ran, Ran, dict[str, bytes]]:
-        """What check and then build give without a cache, and the files after; asked once for the same files."""
+    def expected(
+        self, files: Mapping[str, bytes], names: tuple[str, ...]
+    ) -> tuple[CommandResult, CommandResult, dict[str, bytes]]:
+        """Returns the results of check and build without a cache, and the files after; once for equal files."""
         folder = (self.root / "build").is_dir()
         key = hashlib.sha256(repr((sorted(files.items()), folder, names)).encode()).digest()
-        if key not in self.known:
-            self.beside(files)
-            self.known[key] = self.without_cache("check"), self.without_cache("build", *names), files_of(self.cold)
-        return self.known[key]
+        if key not in self.expected_results:
+            self.copy_without_cache(files)
+            self.expected_results[key] = (
+                self.run_without_cache("check"),
+                self.run_without_cache("build", *names),
+                files_of(self.uncached_root),
+            )
+        return self.expected_results[key]
 
     @invariant()
     def agrees_with_a_project_without_a_cache(self) -> None:
         type(self).steps += 1
         before = files_of(self.root)
         names, self.names = self.names, ()
-        cold_check, cold_build, cold_files = self.expected(before, names)
+        expected_check, expected_build, expected_files = self.expected(before, names)
         cache = self.cache_files()
         stamp = read_stamp(str(self.root), str(self.root / ".cacheunit"))
         if stamp is not None and (text := stamp.check_output("text")) is not None:
-            type(self).stamped += 1
-            assert cold_check.code == 0
-            count = cold_check.json["verified"]
+            type(self).stamp_hits += 1
+            assert expected_check.code == 0
+            count = expected_check.json["verified"]
             assert text == f"ok: {count} artifact{' matches' if count == 1 else 's match'} the lock"
-        checked = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
-        assert (checked.code, checked.errors) == (cold_check.code, cold_check.errors)
-        assert without_reasons(checked.json) == without_reasons(cold_check.json)
+        check = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
+        assert (check.code, check.errors) == (expected_check.code, expected_check.errors)
+        assert without_reasons(check.json) == without_reasons(expected_check.json)
         assert self.cache_files() == cache
         if stamp is not None and not names and (text := stamp.build_output("text")) is not None:
-            type(self).stamped += 1
-            assert cold_build.json["lock"] == "unchanged"
-            assert cold_files == before
-            assert text.count(" unchanged ") == len(cold_build.json["artifacts"])
-        built = self.run("-C", self.root, "build", *names, "--format", "json", "--jobs", "1")
-        assert (built.code, built.errors) == (cold_build.code, cold_build.errors)
-        assert built.json == cold_build.json
+            type(self).stamp_hits += 1
+            assert expected_build.json["lock"] == "unchanged"
+            assert expected_files == before
+            assert text.count(" unchanged ") == len(expected_build.json["artifacts"])
+        build = self.run("-C", self.root, "build", *names, "--format", "json", "--jobs", "1")
+        assert (build.code, build.errors) == (expected_build.code, expected_build.errors)
+        assert build.json == expected_build.json
         after = files_of(self.root)
-        assert after == cold_files
-        if built.code == 0:
+        assert after == expected_files
+        if build.code == 0:
             self.records = [*self.records[-5:], self.cache_files()]
             self.locks = [*self.locks[-5:], after[LOCK_FILE]]
-        if built.code == 0 and not names:
+        if build.code == 0 and not names:
             again = self.run("-C", self.root, "check", "--format", "json", "--jobs", "1")
             assert {item["kind"] for item in again.json["drift"]} <= {"orphan"}
 
 
 def files_of(root: Path) -> dict[str, bytes]:
-    """Every file but the cache."""
-    found = {}
+    """Returns the bytes of every file by path, the cache left out."""
+    contents = {}
     for parent, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name != ".cacheunit"]
         for path in (Path(parent, name) for name in files if name != ".cacheunit"):
-            found[path.relative_to(root).as_posix()] = path.read_bytes()
-    return found
+            contents[path.relative_to(root).as_posix()] = path.read_bytes()
+    return contents
 
 
 def without_reasons(report: Any) -> Any:  # noqa: ANN401 - a report
-    """A report of `check` without what only a cache or git can know."""
+    """Returns a report of `check` without the changed sources, which only a cache or git can tell."""
     return {**report, "drift": [{**item, "because": []} for item in report["drift"]]}
 
 
-def compiled_once() -> Callable[..., Any]:
-    """Jinja's compiler, which gives the same code for the same text each time."""
+def caching_compiler() -> Callable[..., Any]:
+    """Returns Jinja's compiler with a cache in front of it."""
     compiler: Any = jinja2.Environment.compile
-    codes: dict[Any, Any] = {}
+    code_by_key: dict[Any, Any] = {}
 
-    def compiled(environment: Any, source: Any, name: Any = None, filename: Any = None, **options: Any) -> Any:  # noqa: ANN401
+    def compile_once(environment: Any, source: Any, name: Any = None, filename: Any = None, **options: Any) -> Any:  # noqa: ANN401
         key = type(environment), source, name, filename, tuple(sorted(options.items()))
-        if key not in codes:
-            codes[key] = compiler(environment, source, name, filename, **options)
-        return codes[key]
+        if key not in code_by_key:
+            code_by_key[key] = compiler(environment, source, name, filename, **options)
+        return code_by_key[key]
 
-    return compiled
+    return compile_once
 
 
 @pytest.mark.slow
-def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_without_a_cache(
+def test_after_any_changes_build_and_check_agree_with_a_project_without_a_cache(
     cacheunit: Cacheunit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What takes time and is not meant here: disks, Jinja's compiler, and the stat of the package's own files.
+    # Slow, and not what is tested here: disks, Jinja's compiler, and the stat of the package's own files.
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(jinja2.Environment, "compile", compiled_once())
+    monkeypatch.setattr(jinja2.Environment, "compile", caching_compiler())
     monkeypatch.setattr(BuildCache, "_software", ["the same"])
-    monkeypatch.setattr(stamp_module, "software", lambda: ["the same"])
+    monkeypatch.setattr(build_stamp, "software", lambda: ["the same"])
     by_hand = "CACHEUNIT_TRACE_STEPS" in os.environ
-    Sequences.run, Sequences.top, Sequences.steps, Sequences.stamped = staticmethod(cacheunit), tmp_path, 0, 0
+    ChangeSequences.run, ChangeSequences.top, ChangeSequences.steps, ChangeSequences.stamp_hits = (
+        staticmethod(cacheunit),
+        tmp_path,
+        0,
+        0,
+    )
     run_state_machine_as_test(
-        Sequences,
+        ChangeSequences,
         settings=settings(
             max_examples=STEPS // STEPS_EACH + 10,  # an example may end early
             stateful_step_count=STEPS_EACH,
@@ -433,40 +451,40 @@ def test_after_any_sequence_of_changes_build_and_check_give_what_they_give_witho
             suppress_health_check=list(HealthCheck),
         ),
     )
-    assert Sequences.steps >= STEPS
-    assert Sequences.stamped >= STEPS // 20
+    assert ChangeSequences.steps >= STEPS
+    assert ChangeSequences.stamp_hits >= STEPS // 20
 
 
-# What a build that has nothing to do does not do
+# A build without changes
 
 HEAVY = {"jinja2", "yaml", "pydantic", "tiktoken", "tokenizers", "watchdog", "rich"}
 
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """The project of the sequences, built and then surely older than its record."""
+    """Returns the base project, built, with files that are surely older than its record."""
     project.write(BASE)
-    project.built()
+    project.build()
     age_sources(project)
-    project.built()
+    project.build()
     return project
 
 
 def age_sources(project: Project) -> None:
-    """The record as one that was written a minute after the files: no file is too young to be told by its stat."""
-    begin_at(project.root, project.path(RECORD).stat().st_mtime_ns + 60_000_000_000)
+    """Moves the start of the recorded build a minute after its end, so that the stat of every file is trusted."""
+    set_start(project.root, project.path(RECORD).stat().st_mtime_ns + 60_000_000_000)
 
 
-def begin_at(root: Path, nanoseconds: int) -> None:
-    """Record and stamp as those of a build that began then."""
+def set_start(root: Path, nanoseconds: int) -> None:
+    """Sets the start of the recorded build in record and stamp."""
     for path in (root / RECORD, root / STAMPED):
         digest, _, body = path.read_bytes().partition(b"\n") if path.is_file() else (b"", b"", b"")
         if hashlib.sha256(body).hexdigest().encode() == digest and isinstance(value := json.loads(body), dict):
-            path.write_bytes(signed({**value, "begun": nanoseconds}))
+            path.write_bytes(with_valid_hash({**value, "begun": nanoseconds}))
 
 
-def loaded_by(project: Project, *arguments: str) -> set[str]:
-    """The heavy packages that a run of the command line loads, in a process of its own."""
+def heavy_packages_loaded_by(project: Project, *arguments: str) -> set[str]:
+    """Runs the command line in a process of its own; returns the heavy packages that it loads."""
     code = (
         "import sys\nfrom cacheunit_build.cli import main as cli\ncode = cli.run(sys.argv[1:])\n"
         "print(code, *sys.modules, file=sys.stderr)\n"
@@ -481,156 +499,158 @@ def loaded_by(project: Project, *arguments: str) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["build"], ["check"], ["build", "--format", "json"], ["check", "-j", "4"]])
-def test_where_nothing_changed_nothing_heavy_is_loaded(shop: Project, arguments: list[str]) -> None:
+def test_without_changes_no_heavy_package_is_loaded(shop: Project, arguments: list[str]) -> None:
     subprocess.run([*PROGRAM, "-C", shop.root, "build"], check=True, capture_output=True)
-    assert loaded_by(shop, *arguments) == set()
+    assert heavy_packages_loaded_by(shop, *arguments) == set()
 
 
 @pytest.mark.slow
-def test_where_something_changed_it_is_loaded_after_all(shop: Project) -> None:
+def test_with_changes_the_heavy_packages_are_loaded(shop: Project) -> None:
     shop.edit("templates/a.md.j2", "one", "two")
-    assert loaded_by(shop, "build") >= {"jinja2", "yaml", "pydantic", "tiktoken"}
+    assert heavy_packages_loaded_by(shop, "build") >= {"jinja2", "yaml", "pydantic", "tiktoken"}
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of the project that are read."""
-    found: list[str] = []
-    read_now = files_edge.DiskFiles._read_now  # noqa: SLF001 - where every read of a project goes through
+    """Returns a list that receives the path of each file of the project that is read."""
+    read_paths: list[str] = []
+    read_now = project_files.DiskFiles._read_now  # noqa: SLF001 - called for every read of a file of the project
 
-    def noted(files: files_edge.DiskFiles, path: str) -> bytes | None:
-        found.append(path)
+    def record_call(files: project_files.DiskFiles, path: str) -> bytes | None:
+        read_paths.append(path)
         return read_now(files, path)
 
-    monkeypatch.setattr(files_edge.DiskFiles, "_read_now", noted)
-    return found
+    monkeypatch.setattr(project_files.DiskFiles, "_read_now", record_call)
+    return read_paths
 
 
-def test_a_build_reads_nothing_that_is_surely_older_than_the_record(shop: Project, reads: list[str]) -> None:
+def test_a_build_reads_no_file_that_is_surely_older_than_the_record(shop: Project, reads: list[str]) -> None:
     age_sources(shop)
-    shop.built()
+    shop.build()
     assert reads == []
 
 
-def test_a_check_reads_everything(shop: Project, reads: list[str]) -> None:
+def test_a_check_reads_every_file(shop: Project, reads: list[str]) -> None:
     age_sources(shop)
     assert shop.drift() == []
     assert set(reads) >= {*BASE, LOCK_FILE, "build/a/small.txt", "build/a/small.json"}
 
 
-# A stat stands in for content only where it can
+# When a stat is trusted instead of content
 
 
-def frozen_stat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on the first stat of a file is its last: times so coarse, and sizes so alike, that no edit shows."""
-    kept: dict[str, list[int] | None] = {}
+def freeze_stat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the first stat of each file its only one, as with coarse times and edits of equal size."""
+    first_stats: dict[str, list[int] | None] = {}
 
-    def frozen(path: str | Path) -> list[int] | None:
+    def first_stat(path: str | Path) -> list[int] | None:
         stat = stat_of(path)
         if stat is None or Path(path).name == "record.json":
             return stat
-        return kept.setdefault(os.path.realpath(path), stat)
+        return first_stats.setdefault(os.path.realpath(path), stat)
 
-    monkeypatch.setattr(files_edge, "stat_of", frozen)
-    monkeypatch.setattr(files_edge, "stat_unless_link", frozen)
+    monkeypatch.setattr(project_files, "stat_of", first_stat)
+    monkeypatch.setattr(project_files, "stat_unless_link", first_stat)
 
 
-def test_a_file_written_within_the_records_grain_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_be_as_new_as_the_record_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BASE)
-    frozen_stat(monkeypatch)
-    project.built()
-    just = project.path("templates/a.md.j2").stat().st_ctime_ns + 1
-    begin_at(project.path(RECORD), just)  # however slow the disk was
-    project.edit("templates/a.md.j2", "one", "two")  # at once, of the same size, and its stat does not tell
+    freeze_stat(monkeypatch)
+    project.build()
+    just_after = project.path("templates/a.md.j2").stat().st_ctime_ns + 1
+    set_start(project.path(RECORD), just_after)  # does not depend on the speed of the disk
+    project.edit("templates/a.md.j2", "one", "two")  # at once and of the same size: the stat is unchanged
     assert "two" not in project.read("build/a/small.txt").decode()
-    project.built()
+    project.build()
     assert "two" in project.read("build/a/small.txt").decode()
 
 
-def test_the_same_edit_is_not_seen_once_the_stat_is_trusted(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the test before can fail."""
-    frozen_stat(monkeypatch)
-    shop.built()
+def test_an_edit_that_keeps_a_trusted_stat_is_found_by_check_only(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shows that the test above can fail."""
+    freeze_stat(monkeypatch)
+    shop.build()
     age_sources(shop)
     shop.edit("templates/a.md.j2", "one", "two")
-    shop.built()
+    shop.build()
     assert "two" not in shop.read("build/a/small.txt").decode()
     assert shop.drift() == [("changed", "a")]
 
 
-def test_an_edit_during_a_long_build_is_seen_though_its_stat_is_that_of_what_was_read(
+def test_an_edit_during_a_long_build_is_found_although_the_stat_is_unchanged(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a file system with coarse times: read, edited in the same second, and the record written much later."""
+    """With coarse times: a file is read, edited in the same second, and the record is written much later."""
     project.write(BASE)
     now = project.path("templates/a.md.j2").stat().st_ctime_ns
-    frozen_stat(monkeypatch)
+    freeze_stat(monkeypatch)
     render = Renderer.render
 
-    def edited_after(renderer: Renderer, variant: Variant) -> Rendered:
+    def render_then_edit(renderer: Renderer, variant: Variant) -> Rendered:
         rendered = render(renderer, variant)
         if variant.name == "a" and b"two" not in project.read("templates/a.md.j2"):
             project.edit("templates/a.md.j2", "one", "two")
         return rendered
 
-    monkeypatch.setattr(Renderer, "render", edited_after)
-    project.built()
+    monkeypatch.setattr(Renderer, "render", render_then_edit)
+    project.build()
     os.utime(project.path(RECORD), ns=(now + 10_000_000_000, now + 10_000_000_001))  # as if the rest took ten seconds
-    project.built()
+    project.build()
     assert "two" in project.read("build/a/small.txt").decode()
 
 
-def test_the_record_is_of_the_bytes_that_were_rendered(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_describes_the_bytes_that_were_rendered(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BASE)
     render = Renderer.render
 
-    def edited_after(renderer: Renderer, variant: Variant) -> Rendered:
+    def render_then_edit(renderer: Renderer, variant: Variant) -> Rendered:
         rendered = render(renderer, variant)
         project.write({"templates/a.md.j2": "Edited while it was built.\n"})
         return rendered
 
     with monkeypatch.context() as patched:
-        patched.setattr(Renderer, "render", edited_after)
-        project.built()
-    project.built()
+        patched.setattr(Renderer, "render", render_then_edit)
+        project.build()
+    project.build()
     assert project.read("build/a/small.txt").decode().startswith("Edited while it was built.")
 
 
-def test_a_folder_that_became_a_link_out_of_the_project_is_refused_as_without_a_cache(shop: Project) -> None:
-    """The files keep their inodes and times; only the way to them changed."""
+def test_a_folder_that_became_a_link_out_of_the_project_is_refused(shop: Project) -> None:
+    """The files keep their inodes and times; only the path to them is now a link."""
     age_sources(shop)
     shop.path("data").rename(shop.root.parent / "data elsewhere")
     shop.path("data").symlink_to(shop.root.parent / "data elsewhere")
     incremental = shop.run("build")
     shutil.rmtree(shop.path(".cacheunit"))
-    afresh = shop.run("build")
-    assert afresh.code == 2
-    assert (incremental.code, incremental.err) == (afresh.code, afresh.err)
+    uncached = shop.run("build")
+    assert uncached.code == 2
+    assert (incremental.code, incremental.err) == (uncached.code, uncached.err)
 
 
-# What else decides
+# What is compiled
 
 
-def compiled_of(project: Project, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
-    """The manifests that a build compiles."""
-    found: list[str] = []
+def compiled_by_build(project: Project, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
+    """Builds; returns the names of the manifests that are compiled."""
+    names: list[str] = []
     compile_one = PrefixCompiler.compile
 
-    def noted(compiler: PrefixCompiler, name: str, path: str) -> CompiledPrefix:
-        found.append(name)
+    def record_call(compiler: PrefixCompiler, name: str, path: str) -> CompiledPrefix:
+        names.append(name)
         return compile_one(compiler, name, path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(PrefixCompiler, "compile", noted)
-        project.built(*arguments)
-    return sorted(found)
+        patched.setattr(PrefixCompiler, "compile", record_call)
+        project.build(*arguments)
+    return sorted(names)
 
 
 ALL = ["a", "b", "deep/c"]
 
 
-def test_only_what_uses_an_edited_file_is_compiled(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compiled_of(shop, monkeypatch) == []
+def test_only_prefixes_that_use_an_edited_file_are_compiled(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compiled_by_build(shop, monkeypatch) == []
     for path, names in {
         STYLE: ["a", "deep/c"],
         "templates/partials/macros.md.j2": ["a", "deep/c"],
@@ -644,38 +664,38 @@ def test_only_what_uses_an_edited_file_is_compiled(shop: Project, monkeypatch: p
         "prefixes/a.yaml": ["a"],
         "templates/unused.md.j2": [],
     }.items():
-        shop.write({path: contents(path)[1]})
-        assert compiled_of(shop, monkeypatch) == names, path
-        assert compiled_of(shop, monkeypatch) == []
+        shop.write({path: possible_texts(path)[1]})
+        assert compiled_by_build(shop, monkeypatch) == names, path
+        assert compiled_by_build(shop, monkeypatch) == []
     shop.write({"cacheunit.toml": CONFIGS[1]})
-    assert compiled_of(shop, monkeypatch) == ALL
+    assert compiled_by_build(shop, monkeypatch) == ALL
 
 
-def test_other_software_is_a_miss(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_change_of_software_everything_is_compiled(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     software: list[Any] = BuildCache(shop.path(".cacheunit"))._software  # noqa: SLF001
-    interpreter, own, libraries = software
+    interpreter, package_files, libraries = software
     others = [
-        ["3.99", own, libraries],
-        [interpreter, own[1:], libraries],
-        [interpreter, [[0, *own[0][1:]], *own[1:]], libraries],
-        [interpreter, own, [[*libraries[0][:4], 1], *libraries[1:]]],
+        ["3.99", package_files, libraries],
+        [interpreter, package_files[1:], libraries],
+        [interpreter, [[0, *package_files[0][1:]], *package_files[1:]], libraries],
+        [interpreter, package_files, [[*libraries[0][:4], 1], *libraries[1:]]],
     ]
     before = shop.files()
     for other in others:
         monkeypatch.setattr(BuildCache, "_software", other)
-        assert compiled_of(shop, monkeypatch) == ALL
-        assert compiled_of(shop, monkeypatch) == []
+        assert compiled_by_build(shop, monkeypatch) == ALL
+        assert compiled_by_build(shop, monkeypatch) == []
     assert shop.files() == before
 
 
-def test_the_software_is_the_package_its_data_jinja_and_what_else_decides_bytes(shop: Project) -> None:
+def test_the_recorded_software_is_python_this_package_and_the_libraries_that_affect_bytes(shop: Project) -> None:
     import tiktoken
     import yaml
 
     import cacheunit_build
 
     software: list[Any] = BuildCache(shop.path(".cacheunit"))._software  # noqa: SLF001
-    interpreter, own, libraries = software
+    interpreter, package_files, libraries = software
     assert interpreter == sys.version
     package = Path(cacheunit_build.__file__).parent
     for path in (
@@ -683,44 +703,44 @@ def test_the_software_is_the_package_its_data_jinja_and_what_else_decides_bytes(
         package / "adapters/storage/build_cache.py",
         package / "targets/deepseek-v4.toml",
     ):
-        assert stat_of(path) in own
+        assert stat_of(path) in package_files
     for module in (jinja2, yaml, tiktoken):
         assert stat_of(str(module.__file__)) in libraries
 
 
-def test_a_vocabulary_outside_of_the_project_that_changed_is_a_miss(
+def test_after_a_change_of_an_installed_vocabulary_everything_is_compiled(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.write({"prefixes/a.yaml": "system: a.md.j2\nvariables: {product: one}\ntargets: [kimi]\n"})
-    shop.built()
+    shop.build()
     changed = stat_of(__file__)
     monkeypatch.setattr(
-        cache_edge, "stat_of", lambda path: changed if str(path).endswith("tokenizer.json") else stat_of(path)
+        build_cache, "stat_of", lambda path: changed if str(path).endswith("tokenizer.json") else stat_of(path)
     )
-    assert compiled_of(shop, monkeypatch) == ALL
-    assert compiled_of(shop, monkeypatch) == []
+    assert compiled_by_build(shop, monkeypatch) == ALL
+    assert compiled_by_build(shop, monkeypatch) == []
 
 
-def test_an_estimate_alone_remembers_the_vocabulary_that_it_is_made_by(
+def test_after_a_change_of_the_vocabulary_of_an_estimate_it_is_compiled(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write({"prefixes/a.yaml": "system: a.md.j2\ntargets: [kimi]\n", "templates/a.md.j2": "One.\n"})
-    project.built()
+    project.build()
     changed = stat_of(__file__)
     monkeypatch.setattr(
-        cache_edge, "stat_of", lambda path: changed if Path(path).suffix in {".json", ".gz"} else stat_of(path)
+        build_cache, "stat_of", lambda path: changed if Path(path).suffix in {".json", ".gz"} else stat_of(path)
     )
     project.path(RECORD).touch()
-    assert compiled_of(project, monkeypatch) == ["a"]
+    assert compiled_by_build(project, monkeypatch) == ["a"]
 
 
-def vocabulary(*merges: tuple[str, str]) -> bytes:
-    """A small vocabulary of the project: bytes, some merges, and a control token."""
+def vocabulary_file(*merges: tuple[str, str]) -> bytes:
+    """Returns the file of a small vocabulary: single bytes, some merges, and the control token <user>."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = [*letters, *(left + right for left, right in merges)]
-    tokenizer = Tokenizer(models.BPE(vocab={word: number for number, word in enumerate(words)}, merges=list(merges)))
+    pieces = [*letters, *(left + right for left, right in merges)]
+    tokenizer = Tokenizer(models.BPE(vocab={piece: number for number, piece in enumerate(pieces)}, merges=list(merges)))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_special_tokens([AddedToken("<user>", special=True)])
     return str(tokenizer.to_str()).encode()
@@ -739,88 +759,90 @@ cache = {kind = "blocks", unit = 4, minimum = 0}
 """
 
 
-def test_a_vocabulary_of_the_project_that_changed_is_noticed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write({"cacheunit.toml": OWN, "model/tokenizer.json": vocabulary()})
+def test_a_changed_vocabulary_of_the_project_is_tokenizer_drift_and_compiled(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write({"cacheunit.toml": OWN, "model/tokenizer.json": vocabulary_file()})
     project.write({"prefixes/a.yaml": "system: a.md.j2\npadding: off\n", "templates/a.md.j2": "One one.\n"})
-    project.built()
-    assert compiled_of(project, monkeypatch) == []
-    project.write({"model/tokenizer.json": vocabulary(("n", "e"))})
+    project.build()
+    assert compiled_by_build(project, monkeypatch) == []
+    project.write({"model/tokenizer.json": vocabulary_file(("n", "e"))})
     assert project.drift() == [("tokenizer", "a")]
-    assert compiled_of(project, monkeypatch) == ["a"]
+    assert compiled_by_build(project, monkeypatch) == ["a"]
     assert json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["tokens"] == len("One one.\n") + 1 - 2
     project.path("model/tokenizer.json").unlink()
     assert project.run("build").code == 2
 
 
-def test_the_lock_names_the_vocabulary_of_what_is_reused(project: Project) -> None:
-    """The record of one build may hold traces of two states of a target: only that of the reused one counts."""
-    first, second = vocabulary(), vocabulary(("n", "e"))
+def test_the_lock_has_the_vocabulary_of_the_reused_artifacts(project: Project) -> None:
+    """One record may contain prefixes built for two states of a target; only the state of the reused ones counts."""
+    first, second = vocabulary_file(), vocabulary_file(("n", "e"))
     project.write({"cacheunit.toml": OWN, "model/tokenizer.json": first, "templates/a.md.j2": "One.\n"})
     project.write({f"prefixes/{name}.yaml": "system: a.md.j2\n" for name in ("a", "b")})
-    project.built()
-    whole = project.read(LOCK_FILE)
+    project.build()
+    first_lock = project.read(LOCK_FILE)
     project.write({"model/tokenizer.json": second})
     project.path(LOCK_FILE).unlink()
     assert project.run("build", "a").code == 0
     project.write({"model/tokenizer.json": first})
     project.path("prefixes/a.yaml").unlink()
-    project.built()
-    assert json.loads(project.read(LOCK_FILE))["targets"] == json.loads(whole)["targets"]
+    project.build()
+    assert json.loads(project.read(LOCK_FILE))["targets"] == json.loads(first_lock)["targets"]
 
 
-def test_a_lock_edited_by_hand_stays_a_difference_after_a_build_of_another_part(shop: Project) -> None:
-    """The record must not vouch for a lock that has other targets than its traces."""
+def test_a_lock_edited_by_hand_is_still_drift_after_a_build_of_another_prefix(shop: Project) -> None:
+    """A record must not be used for a lock whose targets differ from those it was recorded with."""
     lock = json.loads(shop.read(LOCK_FILE))
     lock["targets"]["chatty"]["profile"] = "sha256:" + "0" * 64
     shop.write({LOCK_FILE: json.dumps(lock, indent=2) + "\n"})
-    shop.built("a")
+    shop.build("a")
     assert shop.drift() == [("profile", "deep/c")]
-    shop.built()
+    shop.build()
     assert shop.drift() == []
 
 
-def test_what_a_build_keeps_in_memory_is_what_it_wrote(shop: Project) -> None:
+def test_the_record_in_memory_is_the_record_that_was_written(shop: Project) -> None:
     from cacheunit_build.builder.build import build
     from cacheunit_build.cli.context import Context
 
     adapters = Context(shop.root, quiet=True, verbose=False).adapters()
     shop.edit("templates/general.md.j2", "one", "two")
     assert build(adapters).faults == ()
-    kept: Any = adapters.records
-    kept = kept.reopened()
+    in_memory: Any = adapters.records
+    in_memory = in_memory.reopened()
     written = BuildCache(shop.path(".cacheunit"))
-    assert kept.valid_record() == written.valid_record()
-    assert kept.recorded_files() == written.recorded_files()
-    assert kept.trusted_before() == written.trusted_before()
+    assert in_memory.valid_record() == written.valid_record()
+    assert in_memory.recorded_files() == written.recorded_files()
+    assert in_memory.trusted_before() == written.trusted_before()
     shop.write({RECORD: b"garbage"})
-    assert kept.reopened().valid_record() is None
+    assert in_memory.reopened().valid_record() is None
 
 
-def test_a_target_with_a_python_encoder_is_compiled_each_time(
+def test_a_target_with_a_python_encoder_is_compiled_at_each_build(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    word = tmp_path / "word"
-    word.write_text("first")
+    word_file = tmp_path / "word"
+    word_file.write_text("first")
     project.write(
         {
             "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {encoder = "model/own.py:encode"}\n',
             "model/own.py": f"from pathlib import Path\n\ndef encode(messages):\n"
-            f"    return Path({str(word)!r}).read_text() + ''.join(m['content'] for m in messages)\n",
+            f"    return Path({str(word_file)!r}).read_text() + ''.join(m['content'] for m in messages)\n",
             "prefixes/a.yaml": "system: a.md.j2\ntargets: [own, deepseek-v4]\npadding: off\n",
             "prefixes/b.yaml": "system: a.md.j2\n",
             "templates/a.md.j2": "One.\n",
         }
     )
-    project.built()
+    project.build()
     before = json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["token_ids"]
-    assert compiled_of(project, monkeypatch) == ["a"]
-    word.write_text("second")
+    assert compiled_by_build(project, monkeypatch) == ["a"]
+    word_file.write_text("second")
     assert project.drift() == [("tokenizer", "a")]
-    assert compiled_of(project, monkeypatch) == ["a"]
+    assert compiled_by_build(project, monkeypatch) == ["a"]
     assert json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["token_ids"] != before
 
 
-# However many threads
+# Threads
 
 
 BROKEN = {
@@ -828,69 +850,69 @@ BROKEN = {
     **{f"prefixes/bad{number}.yaml": "system: bad.md.j2\n" for number in range(4)},
     **{f"prefixes/gone{number}.yaml": f"system: [gone{number}.md.j2, absent.md.j2]\n" for number in range(4)},
     "prefixes/no.yaml": "system: [\n",
-    "prefixes/odd.yaml": "system: a.md.j2\ntargets: [unheard-of]\nvariables: {product: one}\n",
+    "prefixes/unknown-target.yaml": "system: a.md.j2\ntargets: [no-such-target]\nvariables: {product: one}\n",
 }
 
 
 @pytest.mark.parametrize("broken", [{}, BROKEN], ids=["good", "broken"])
-def test_the_number_of_threads_changes_nothing(project: Project, broken: dict[str, str]) -> None:
+def test_the_number_of_threads_does_not_change_the_results(project: Project, broken: dict[str, str]) -> None:
     more = {f"prefixes/many/p{number}.yaml": "system: b.md.j2\nmatrix: {locale: [de, en]}\n" for number in range(12)}
-    given = []
+    results = []
     for jobs in ("1", "4", "1", "4"):
         shutil.rmtree(project.root)
         project.root.mkdir()
         project.write({**BASE, **more, **broken})
-        built = project.run("build", "--jobs", jobs, "--format", "json")
-        said = project.run("build", "--jobs", jobs)
-        checked = project.run("check", "--jobs", jobs, "--format", "json")
-        given.append((built, said, checked, project.files()))
-    assert given[0][0].code == (2 if broken else 0)
-    for other in given[1:]:
-        assert other == given[0]
+        build = project.run("build", "--jobs", jobs, "--format", "json")
+        text = project.run("build", "--jobs", jobs)
+        check = project.run("check", "--jobs", jobs, "--format", "json")
+        results.append((build, text, check, project.files()))
+    assert results[0][0].code == (2 if broken else 0)
+    for other in results[1:]:
+        assert other == results[0]
 
 
-def test_a_chat_template_has_its_whole_budget_in_each_thread(project: Project) -> None:
-    """It is one object for all threads; what it counts must not be counted together."""
+def test_a_chat_template_has_its_full_range_limit_in_each_thread(project: Project) -> None:
+    """All threads use one template object; the items of `range` must be counted for each thread alone."""
     loops = "{% set first = range(400000) %}" + CHAT + "{% set second = range(400000) %}"
     project.write({"cacheunit.toml": CONFIG, "model/chat.jinja": loops, "templates/a.md.j2": "One.\n"})
     project.write(
         {f"prefixes/p{number}.yaml": "system: a.md.j2\ntargets: [chatty]\npadding: off\n" for number in range(12)}
     )
     before = sys.getswitchinterval()
-    project.built("--jobs", "1")
+    project.build("--jobs", "1")
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(5):
             shutil.rmtree(project.path(".cacheunit"))
-            project.built("--jobs", "4")
+            project.build("--jobs", "4")
     finally:
         sys.setswitchinterval(before)
 
 
-# The cache may be anything
+# A broken or missing cache
 
 
 def test_check_never_writes_the_cache(project: Project) -> None:
     project.write(BASE)
-    project.checked()
+    project.check()
     assert not project.path(".cacheunit").exists()
-    project.built()
+    project.build()
     before = project.snapshot()
-    project.checked()
+    project.check()
     assert project.snapshot() == before
     project.edit("templates/a.md.j2", "one", "two")
     before = project.snapshot()
-    project.checked()
+    project.check()
     assert project.snapshot() == before
 
 
-def signed(value: object) -> bytes:
-    """A record with a hash that fits: what another version, or a mistaken hand, may leave."""
+def with_valid_hash(value: object) -> bytes:
+    """Returns the bytes of a cache file with this value and a valid hash, as another version may have written it."""
     body = json.dumps(value).encode()
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-SHAPES: Mapping[str, Callable[[Any], object]] = {
+BROKEN_RECORDS: Mapping[str, Callable[[Any], object]] = {
     "list": lambda _: [],
     "text": lambda _: "text",
     "number": lambda _: 5,
@@ -909,18 +931,21 @@ SHAPES: Mapping[str, Callable[[Any], object]] = {
     "no-stats": lambda good: {**good, "stats": None},
     "stats-a-list": lambda good: {**good, "stats": []},
     "stats-of-numbers": lambda good: {**good, "stats": dict.fromkeys(good["stats"], 5)},
-    "stats-without-stat": lambda good: {**good, "stats": {path: [known[0]] for path, known in good["stats"].items()}},
+    "stats-without-stat": lambda good: {
+        **good,
+        "stats": {path: [entry[0]] for path, entry in good["stats"].items()},
+    },
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_record_of_another_shape_is_a_miss(shop: Project, shape: str) -> None:
+@pytest.mark.parametrize("structure", BROKEN_RECORDS)
+def test_a_record_with_an_unexpected_structure_is_not_used(shop: Project, structure: str) -> None:
     before = shop.files()
-    value = SHAPES[shape](json.loads(shop.read(RECORD).partition(b"\n")[2]))
+    value = BROKEN_RECORDS[structure](json.loads(shop.read(RECORD).partition(b"\n")[2]))
     for command in ("check", "build", "build"):
         if command == "check" or not shop.path(RECORD).is_file():
-            shop.write({RECORD: signed(value)})
+            shop.write({RECORD: with_valid_hash(value)})
             age_sources(shop)
         ran = shop.run(command)
         assert (ran.code, ran.err) == (0, ""), ran.err
@@ -931,20 +956,20 @@ def test_a_cache_that_cannot_be_written_changes_nothing(project: Project) -> Non
     project.write(BASE)
     project.path(RECORD).mkdir(parents=True)
     for _ in range(2):
-        project.built()
+        project.build()
         assert project.drift() == []
     project.edit("templates/a.md.j2", "one", "two")
     assert project.drift() == [("changed", "a")]
-    project.built()
+    project.build()
     assert project.drift() == []
     assert [path.name for path in project.path(".cacheunit").iterdir() if path.suffix == ".tmp"] == []
 
 
 @pytest.mark.slow
-def test_processes_that_build_at_once_and_share_a_cache_agree(project: Project) -> None:
+def test_concurrent_processes_that_share_a_cache_agree(project: Project) -> None:
     project.write(BASE)
     project.write({f"prefixes/p{number}.yaml": "system: general.md.j2\n" for number in range(10)})
-    project.built()
+    project.build()
     project.edit("templates/general.md.j2", "one", "two")
     running = [
         subprocess.Popen(
@@ -956,13 +981,13 @@ def test_processes_that_build_at_once_and_share_a_cache_agree(project: Project) 
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, b"")
     assert project.drift() == []
-    reused = project.files()
+    with_cache = project.files()
     shutil.rmtree(project.path(".cacheunit"))
-    project.built()
-    assert project.files() == reused
+    project.build()
+    assert project.files() == with_cache
 
 
-def test_threads_of_one_process_that_build_at_once_agree(shop: Project) -> None:
+def test_concurrent_threads_of_one_process_agree(shop: Project) -> None:
     from cacheunit_build.builder.build import build
     from cacheunit_build.cli.context import Context
 
