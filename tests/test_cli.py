@@ -365,6 +365,7 @@ def test_explain_reports_json(shop: Project) -> None:
 TEXTS = ["Answer in one sentence.\n", "x", "", "多言語の文です。\n\n", "1234567\n" * 40, "a  b\t\n" * 30, "word " * 200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_count_agrees_with_the_reference_with_and_without_the_frame_of_a_target(project: Project, text: str) -> None:
     framed = project.run("count", "--target", "deepseek-v4", stdin=text.encode())

@@ -101,6 +101,7 @@ def test_builds_in_ten_environments_write_the_same_bytes(tmp_path: Path) -> None
         assert other == first, ENVIRONMENTS[number]
 
 
+@pytest.mark.slow
 def test_outputs_contain_no_names_of_the_machine(tmp_path: Path) -> None:
     root = tmp_path / "telltale-folder"
     _write(root, SOURCES)

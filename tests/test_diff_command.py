@@ -106,6 +106,7 @@ def run_action(project: Project, cacheunit: Cacheunit) -> Any:  # noqa: ANN401 -
     return run
 
 
+@pytest.mark.slow
 def test_the_action_fails_if_the_lock_is_stale(project: Project, run_action: Any) -> None:  # noqa: ANN401
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Hello.\n"})
     project.build()

@@ -754,6 +754,7 @@ def run_without_reader(project: Project, *command: str) -> tuple[int, bytes]:
     return process.wait(timeout=60), errors
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_is_not_a_bug(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
     code, errors = run_without_reader(shop, "build")
@@ -761,6 +762,7 @@ def test_a_closed_standard_output_is_not_a_bug(shop: Project) -> None:
     assert shop.check()["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["build", "show a"])
 def test_a_closed_standard_output_does_not_change_the_exit_code(shop: Project, command: str) -> None:
     assert run_without_reader(shop, *command.split()) == (0, b"")

@@ -495,6 +495,7 @@ def test_setup_without_git_is_an_error(project: Project, monkeypatch: pytest.Mon
     assert "cannot run git" in ran.err
 
 
+@pytest.mark.slow
 def test_a_project_in_a_subfolder_with_spaces_of_a_linked_work_tree_is_merged_and_shown(
     bare: Repository, cacheunit: Cacheunit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
