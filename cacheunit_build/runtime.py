@@ -116,7 +116,7 @@ class Prefix:
         request_format = format_of(fragment)
         if request_format.has_messages != (messages is not None):
             wanted = "messages" if request_format.has_messages else "continuation"
-            raise fail(f'prefix "{self.name}" for {self.target} takes {wanted}')
+            raise fail(f'request() of prefix "{self.name}" for {self.target} needs {wanted}')
         return {**request_format.append(fragment, [continuation] if messages is None else messages), **others}
 
     def observe(self, usage: object) -> Observation:

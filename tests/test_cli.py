@@ -306,8 +306,36 @@ def test_show_prints_the_exact_bytes_of_the_artifact(shop: Project) -> None:
 def test_show_needs_one_artifact(shop: Project) -> None:
     ran = shop.run("show", "c")
     assert (ran.code, ran.out) == (2, "")
-    assert "hint: name one of c for deepseek-v4, c for small\n" in ran.err
-    assert "deep/b@locale=de for deepseek-v4, deep/b@locale=en for deepseek-v4" in shop.run("show", "deep/b").err
+    assert "hint: add --target with one of deepseek-v4, small\n" in ran.err
+    assert "name one of deep/b@locale=de, deep/b@locale=en" in shop.run("show", "deep/b").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["buidl"], 'there is no command "buidl"\n\nhint: did you mean "build"?'),
+        (["zzz"], 'there is no command "zzz"\n\nhint: "cacheunit --help" lists the commands'),
+        (["build", "-q"], """No such option '-q'.\n\nhint: put it before the command: "cacheunit -q …\""""),
+    ],
+)
+def test_a_wrong_command_or_an_option_in_the_wrong_place_has_a_hint(
+    shop: Project, arguments: list[str], error: str
+) -> None:
+    ran = shop.run(*arguments)
+    assert (ran.code, ran.out, ran.err) == (2, "", f"error: {error}\n")
+
+
+def test_a_group_without_a_command_shows_its_help_and_fails(shop: Project) -> None:
+    ran = shop.run("git")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("Usage: cacheunit git ")
+
+
+def test_an_estimate_is_never_called_aligned(shop: Project) -> None:
+    shop.write({"hi.md": "hi\n"})
+    ran = shop.run("count", "hi.md", "--target", "openai", "--unit", "1")
+    assert (ran.code, ran.out) == (0, "3\n")
+    assert ran.err.splitlines()[1] == "not aligned to the unit of 1, since the count is an estimate"
 
 
 def test_show_tokens_marks_where_units_and_padding_end(shop: Project) -> None:

@@ -210,7 +210,7 @@ def test_a_deleted_lock_fails_the_check(shop: Project) -> None:
 def test_without_a_build_folder_check_compares_with_the_lock_alone_and_prints_a_note(shop: Project) -> None:
     shutil.rmtree(shop.path("build"))
     ran = shop.run("check")
-    assert (ran.code, ran.err) == (0, "note: there is no build/: compared with the lock alone\n")
+    assert (ran.code, ran.err) == (0, "note: there is no build/: only the lock was compared\n")
     shop.edit(STYLE, "five", "six")
     assert set(changed_sources(shop)) == {"a", *VARIANTS}
 

@@ -156,11 +156,11 @@ def test_below_the_minimum_the_reason_states_the_distance_and_from_where_padding
     rule = CacheRule(kind="breakpoints", minimum=4096, read=0.1, write=1.25)
     assert plan_for(3413, rule).reason == (
         "683 tokens below the minimum of 4096: nothing is cached; "
-        "with many reuses, padding to 4096 pays from 410 tokens"
+        "if a cache entry is reused many times, padding to 4096 pays for a prefix of 410 tokens or more"
     )
     assert plan_for(1000, blocks(256, minimum=1100, read=0.5)).reason == (
         "100 tokens below the minimum of 1100: nothing is cached; "
-        "with many reuses, padding to 1280 pays from 641 tokens"
+        "if a cache entry is reused many times, padding to 1280 pays for a prefix of 641 tokens or more"
     )
     unpriced = plan_for(1000, blocks(256, minimum=1100, read=None))
     assert unpriced.reason == "100 tokens below the minimum of 1100: nothing is cached"

@@ -153,7 +153,10 @@ def test_tojson_neither_escapes_nor_sorts() -> None:
     ("source", "expected"),
     [
         ("line\n{{ nmae }}", 'templates/a.j2:2: "nmae" is undefined\n\nhint: did you mean "name"?'),
-        ("{{ d.frst }}", 'templates/a.j2:1: "frst" is undefined in a mapping\n\nhint: did you mean "first"?'),
+        (
+            "{{ d.frst }}",
+            'templates/a.j2:1: "frst" is undefined: a mapping has no such key\n\nhint: did you mean "first"?',
+        ),
         ("{{ d }}", "templates/a.j2:1: prints a mapping; use |join, |tojson or one of its fields"),
         ("\n{{ none }}", "templates/a.j2:2: prints null; give it a value, or use |default('', true)"),
         ("{{ [1]|random }}", "templates/a.j2:1: No filter named 'random'."),

@@ -89,9 +89,9 @@ def test_a_changed_request_does_not_change_later_requests(locked: Project) -> No
 def test_a_request_refuses_frozen_keys_and_arguments_of_another_format(locked: Project) -> None:
     with pytest.raises(CacheunitError, match='"tools" is frozen'):
         load("tools", root=locked.root).request(messages=[], tools=[])
-    with pytest.raises(CacheunitError, match="takes messages"):
+    with pytest.raises(CacheunitError, match="needs messages"):
         load("one", root=locked.root).request(continuation="x")
-    with pytest.raises(CacheunitError, match="takes continuation"):
+    with pytest.raises(CacheunitError, match="needs continuation"):
         load("many", target="plain", root=locked.root).request(messages=[])
 
 

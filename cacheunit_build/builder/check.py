@@ -48,7 +48,7 @@ def check(
         compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
         notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
         if not files.exists(compiled.settings.build):
-            notes.append(f"there is no {compiled.settings.build}/: compared with the lock alone")
+            notes.append(f"there is no {compiled.settings.build}/: only the lock was compared")
         if compiled.faults:
             return CheckResult(faults=compiled.faults, notes=tuple(notes))
         drift = tuple(all_drift(adapters, compiled, lock, selection))

@@ -11,7 +11,7 @@ import click
 
 from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG_INPUT, Context
 from cacheunit_build.cli.output import print_faults
-from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,19 @@ class CommandTable(click.Group):
         command: click.Command = getattr(import_module(f"cacheunit_build.cli.commands.{name}"), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Returns the command that the arguments begin with.
+
+        Raises:
+            CacheunitError: there is none of that name.
+        """
+        if args[0] not in COMMANDS:
+            hint = did_you_mean(args[0], COMMANDS) or '"cacheunit --help" lists the commands'
+            raise fail(f'there is no command "{args[0]}"', hint=hint)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Writes the list of commands into the help, without importing them."""
         with formatter.section("Commands"):
@@ -74,6 +87,9 @@ def run(arguments: Sequence[str]) -> int:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return WRONG_INPUT
     except click.ClickException as error:
         print_faults([Fault(message=error.format_message(), hint=_usage_hint(error))])
         return WRONG_INPUT
@@ -89,6 +105,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _usage_hint(error: click.ClickException) -> str | None:
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and any(error.option_name in option.opts for option in cacheunit.params):
+        return f'put it before the command: "cacheunit {error.option_name} …"'
     return None if context is None else f'"{context.command_path} --help" shows its usage'
 
 

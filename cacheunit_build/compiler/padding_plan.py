@@ -79,7 +79,7 @@ def _plan_of_estimate(count: Count, rule: CacheRule) -> PaddingPlan:
         return PaddingPlan(action="estimate", goal=None, reason=reason)
     if count.high < minimum:
         missing = f"at least {minimum - count.high} below the minimum of {minimum}: nothing is cached"
-        reason = f"{estimate}; {missing}{_when_filling_pays(minimum, rule)}"
+        reason = f"{estimate}; {missing}"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
     if count.low < minimum:
         near = f"the minimum of {minimum} is within the margin, so it is unknown whether it is cached"
@@ -142,7 +142,7 @@ def _plan_below_minimum(tokens: int, rule: CacheRule, unit: int, padding: Paddin
     if rule.read is None or rule.write is None:
         return PaddingPlan(action="unknown", goal=None, reason=f"{missing}; the target's prices are unknown")
     pays_from = goal * (rule.read + (rule.write - rule.read) / padding.reuses)
-    reason = f"{missing}; with {padding.reuses} reuses, padding to {goal} pays from {_first_paying(pays_from)} tokens"
+    reason = f"{missing}; with {padding.reuses} reuses of a cache entry, {_pays_from(goal, pays_from)}"
     if tokens > pays_from:
         return PaddingPlan(action="floor", goal=goal, reason=reason)
     return PaddingPlan(action="unpaid", goal=None, reason=reason)
@@ -152,12 +152,12 @@ def _when_filling_pays(goal: int, rule: CacheRule) -> str:
     """Returns from which length padding up to `goal` would pay with many reuses, as the end of a reason."""
     if rule.read is None:
         return ""
-    return f"; with many reuses, padding to {goal} pays from {_first_paying(goal * rule.read)} tokens"
+    return f"; if a cache entry is reused many times, {_pays_from(goal, goal * rule.read)}"
 
 
-def _first_paying(tokens: float) -> int:
-    """Returns the first whole number of tokens above a threshold."""
-    return math.floor(tokens) + 1
+def _pays_from(goal: int, threshold: float) -> str:
+    """Returns from how many tokens padding up to `goal` pays: the first whole number above a threshold."""
+    return f"padding to {goal} pays for a prefix of {math.floor(threshold) + 1} tokens or more"
 
 
 def _missing(tokens: int, minimum: int) -> str:

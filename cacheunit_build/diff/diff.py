@@ -224,8 +224,10 @@ class _Comparison:
         )
 
     def _margin(self, key: ArtifactKey) -> float:
-        record = None if self._new.snapshot is None else self._new.snapshot.records.get(key)
-        return 0.0 if record is None else record.margin
+        """Returns the margin of an artifact, of its older version if it was removed; 0 if it is not known."""
+        snapshots = (self._new.snapshot, self._old.snapshot)
+        records = (snapshot.records.get(key) for snapshot in snapshots if snapshot is not None)
+        return next((record.margin for record in records if record is not None), 0.0)
 
     def _difference(self, key: ArtifactKey, kind: DifferenceKind) -> Difference:
         old, new = self._old_lock.entries.get(key), self._new_lock.entries.get(key)

@@ -48,7 +48,7 @@ class TokenizerSpec:
     def __str__(self) -> str:
         """Returns the source as a person would name it."""
         if self.estimate is not None:
-            return f"estimate by {self.estimate}, within {self.margin:.0%}"
+            return f"estimate by the vocabulary of {self.estimate}, ±{self.margin * 100:.0f} %"
         if self.package is not None:
             return f"{self.package}/{self.file}"
         return str(self.path or self.encoding)

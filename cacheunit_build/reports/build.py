@@ -59,7 +59,8 @@ def _summary(result: BuildResult) -> str:
     count = len(result.records)
     exact = sum(record.entry.tokens for record in result.records if not record.margin)
     estimated = sum(record.entry.tokens for record in result.records if record.margin)
-    tokens = f"{exact:,} static tokens" + (f" and an estimated ~{estimated:,}" if estimated else "")
+    tokens = f"{exact:,} static tokens" if exact or not estimated else f"~{estimated:,} static tokens, estimated"
+    tokens += f" and ~{estimated:,} estimated" if exact and estimated else ""
     states = [f"{len(result.written):,} built", f"{count - len(result.written):,} unchanged"]
     states += [f"{len(result.removed):,} removed"] if result.removed else []
     return f"{plural(count, 'artifact')}, {tokens}: {', '.join(states)}; lock {result.lock}"

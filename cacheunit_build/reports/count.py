@@ -13,19 +13,26 @@ if TYPE_CHECKING:
 
 def count_report(count: TextCount) -> str:
     """Returns a count in words."""
-    lines = [f"{plural(count.tokens, 'token')}, {count.counted} ({count.tokenizer})"]
-    if count.unit:
-        units = units_text(count.tokens, count.unit)
-        missing = f"{plural(count.padding, 'token')} to the next boundary" if count.padding else "aligned"
-        lines.append(f"{units} (unit of {count.unit:,}); {missing}")
+    if count.counted == "estimate":
+        lines = [f"~{plural(count.tokens, 'token')}, {count.tokenizer}"]
+        lines += [f"not aligned to the unit of {count.unit:,}, since the count is an estimate"] if count.unit else []
+    else:
+        lines = [f"{plural(count.tokens, 'token')}, {count.counted} ({count.tokenizer})"]
+        lines += [_units(count)] if count.unit else []
     if count.unstable:
+        verb = "is" if count.unstable == 1 else "are"
         lines.append(
-            f"{plural(count.unstable, 'more token')} at the end may change with what follows, and are not counted"
+            f"{plural(count.unstable, 'more token')} at the end may change with what follows, and {verb} not counted"
         )
     if count.control_tokens:
         lines.append(f"control tokens in the text: {', '.join(count.control_tokens)}")
         lines.append(f"with these read as characters: {count.literal:,} tokens")
     return "\n".join(lines)
+
+
+def _units(count: TextCount) -> str:
+    missing = f"{plural(count.padding, 'token')} to the next boundary" if count.padding else "aligned"
+    return f"{units_text(count.tokens, count.unit)} (unit of {count.unit:,}); {missing}"
 
 
 def count_json(count: TextCount) -> dict[str, Any]:

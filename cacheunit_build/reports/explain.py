@@ -47,7 +47,7 @@ def _details(explanation: Explanation) -> str:
     """Returns numbers, plan, fingerprints, inputs and changes of one artifact."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
     facts = [
-        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {entry.counted} ({explanation.engine})"),
+        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {_counted(explanation)}"),
         ("  unstable", _unstable(artifact)),
         ("  literal", _literal(artifact)),
         ("  units", _units(artifact)),
@@ -55,7 +55,7 @@ def _details(explanation: Explanation) -> str:
         ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
-        ("  token ids", entry.token_ids or "those of another vocabulary, not locked"),
+        ("  token ids", entry.token_ids or "not recorded, since the model's own vocabulary is not available"),
         ("  lock", _LOCKED[explanation.locked]),
     ]
     segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]
@@ -72,6 +72,11 @@ def _details(explanation: Explanation) -> str:
     )
 
 
+def _counted(explanation: Explanation) -> str:
+    entry = explanation.artifact.entry
+    return "an estimate" if explanation.artifact.margin else f"{entry.counted} ({explanation.engine})"
+
+
 def _unstable(artifact: Artifact) -> str:
     return f"{artifact.unstable:,} more at the end, which change with what follows" if artifact.unstable else ""
 
@@ -82,7 +87,7 @@ def _literal(artifact: Artifact) -> str:
 
 def _units(artifact: Artifact) -> str:
     if not artifact.entry.unit:
-        return "unit unknown"
+        return ""
     units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact.entry)
     return f"{units} (unit of {artifact.entry.unit:,})"
 

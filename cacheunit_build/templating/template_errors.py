@@ -129,7 +129,7 @@ def _describe_missing_name(error: MissingNameError, render: FailedRender) -> tup
     name = str(error.name)
     if error.owner is not None:
         keys = map(str, error.owner) if isinstance(error.owner, dict) else ()
-        return f'"{name}" is undefined in {type_name(error.owner)}', did_you_mean(name, keys)
+        return f'"{name}" is undefined: {type_name(error.owner)} has no such key', did_you_mean(name, keys)
     # A variable that exists is undefined only in a macro that was imported without context.
     message = f'"{name}" is undefined'
     if name in render.variables:

@@ -132,7 +132,7 @@ class Vocabulary:
         return Vocabulary(
             engine=self.engine,
             identity=identity,
-            label=f"estimate, within {margin:.0%}",
+            label=f"estimate, ±{margin * 100:.0f} %",
             control_tokens=ControlTokens({}),
             margin=margin,
             files=self.files,

@@ -53,6 +53,9 @@ def _only_artifact(compiled: CompiledProject, name: str) -> Artifact:
     """
     artifacts = compiled.artifacts
     if len(artifacts) > 1:
-        choices = ", ".join(f"{artifact.prefix} for {artifact.target}" for artifact in artifacts)
-        raise fail(f'"{name}" has {len(artifacts)} artifacts', hint=f"name one of {choices}")
+        targets = sorted({artifact.target for artifact in artifacts})
+        names = sorted({artifact.prefix for artifact in artifacts})
+        choices = [f"name one of {', '.join(names)}"] if len(names) > 1 else []
+        choices += [f"add --target with one of {', '.join(targets)}"] if len(targets) > 1 else []
+        raise fail(f'"{name}" has {len(artifacts)} artifacts', hint="; ".join(choices))
     return artifacts[0]
