@@ -508,6 +508,12 @@ def test_init_creates_prefixes_that_render_to_the_given_prompts(project: Project
         assert re.fullmatch(r"(\s*\[padding\].*)?", built.removeprefix(text), re.DOTALL), name
 
 
+def test_init_asks_only_for_lines_that_a_file_does_not_have(project: Project, tmp_path: Path) -> None:
+    assert project.run("init").code == 0
+    (tmp_path / "more.md").write_text("More.\n", encoding="utf-8")
+    assert "add to it" not in project.run("init", tmp_path / "more.md").err
+
+
 def test_init_never_overwrites(project: Project, tmp_path: Path) -> None:
     project.write({"cacheunit.toml": "# mine\n", ".gitignore": "mine\n"})
     ran = project.run("init")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -244,6 +245,14 @@ def test_a_renamed_prefix_is_reported_as_renamed_unless_it_was_edited_too(
     assert {name: item["kind"] for name, item in changed.items() if name in "bc"} == {"b": "removed", "c": "added"}
     assert changed["c"]["shares"] == "b"
     assert 0 < changed["c"]["still_cached"] < changed["c"]["tokens"]["new"]
+
+
+def test_the_tokens_of_a_removed_estimate_are_shown_as_an_estimate(project_and_copy: tuple[Project, Path]) -> None:
+    project, copy = project_and_copy
+    (copy / "prefixes/estimated.yaml").write_text(
+        project.read("prefixes/b.yaml").decode().replace("chat", "openai"), encoding="utf-8"
+    )
+    assert re.search(r"^removed +estimated +openai +~\d", project.run("diff", "--against", copy).out, re.MULTILINE)
 
 
 def test_with_an_unknown_cache_rule_still_cached_tokens_and_cost_are_unknown(

@@ -258,6 +258,11 @@ def test_every_fault_of_every_table_is_reported() -> None:
     ]
 
 
+def test_a_misspelt_key_extends_is_recognized(project: Project) -> None:
+    project.write({"cacheunit.toml": '[target.mine]\nextend = "vllm"\n'})
+    assert 'unknown key "extend"\n\nhint: did you mean "extends"?' in project.run("targets").err
+
+
 def test_evidence_with_an_impossible_date_is_refused(project: Project) -> None:
     evidence = 'claim = "c"\ngrade = "measured"\nchecked = "2026-02-30"\nsource = "s"\n'
     project.write({"cacheunit.toml": f'[target.m]\nextends = "vllm"\n[[target.m.cache.evidence]]\n{evidence}'})

@@ -72,7 +72,8 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     """
     if target.tokenizer is None:
         hint = (
-            f'extend it in your settings: [tool.cacheunit.target.NAME] with extends = "{target.name}" and a tokenizer'
+            f'in the settings, add [target.NAME] with extends = "{target.name}", and [target.NAME.tokenizer]; '
+            "or the latter alone, if this is a target of the project"
         )
         raise fail(f'target "{target.name}" has no tokenizer of its own', hint=hint)
     try:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def validate(schema: type[T], document: Document, table_keys: Sequence[str | int] = ()) -> T:
+def validate(
+    schema: type[T], document: Document, table_keys: Sequence[str | int] = (), *, keys_read_before: Sequence[str] = ()
+) -> T:
     """Returns `document.value` as an instance of `schema`, a dataclass whose classes are marked with `VALIDATION`.
 
     The value goes through JSON, since that is where pydantic's strict mode takes an object for a dataclass and a list
@@ -33,6 +35,7 @@ def validate(schema: type[T], document: Document, table_keys: Sequence[str | int
         schema: the dataclass.
         document: the parsed file.
         table_keys: the keys under which the value is in its file, for the lines of faults.
+        keys_read_before: keys that the value may have in its file, but that were taken out of it; for hints.
 
     Raises:
         CacheunitError: every fault in the document.
@@ -40,7 +43,8 @@ def validate(schema: type[T], document: Document, table_keys: Sequence[str | int
     try:
         value: T = _adapter(schema).validate_json(json.dumps(document.value, default=_date_text))
     except ValidationError as error:
-        faults = [_fault(schema, details, document, table_keys) for details in error.errors(include_url=False)]
+        errors = error.errors(include_url=False)
+        faults = [_fault(schema, details, document, table_keys, keys_read_before) for details in errors]
         raise CacheunitError(*sorted(faults, key=lambda fault: fault.line or 0)) from None
     return value
 
@@ -76,9 +80,15 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _fault(schema: type[Any], details: ErrorDetails, document: Document, table_keys: Sequence[str | int]) -> Fault:
+def _fault(
+    schema: type[Any],
+    details: ErrorDetails,
+    document: Document,
+    table_keys: Sequence[str | int],
+    keys_read_before: Sequence[str],
+) -> Fault:
     keys = details["loc"]
-    known_keys = _keys_at(schema, keys[:-1])
+    known_keys = sorted([*_keys_at(schema, keys[:-1]), *(keys_read_before if len(keys) == 1 else ())])
     hint = None
     if details["type"] == "unexpected_keyword_argument":
         message = f'unknown key "{keys[-1]}"'

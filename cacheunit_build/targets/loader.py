@@ -112,7 +112,7 @@ def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> 
         _refuse_arguments(frame.get("arguments"), document, table_keys)
     faults = [*_format_faults(document, table_keys)]
     try:
-        keys = validate(TargetKeys, document, table_keys)
+        keys = validate(TargetKeys, document, table_keys, keys_read_before=("extends",))
     except CacheunitError as error:
         raise CacheunitError(*sorted((*faults, *error.faults), key=lambda fault: fault.line or 0)) from None
     if faults:

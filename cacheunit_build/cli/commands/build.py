@@ -81,7 +81,7 @@ def _print_build(context: Context, result: BuildResult) -> None:
         context.remark(f"\n{plural(len(result.faults), 'error')}; nothing was written")
     elif result.drift:
         print_blocks([drift_table(result.drift)])
-        context.remark("\nrefused: the sources do not match the lock; nothing was written")
-        context.remark('\nhint: "cacheunit build" updates the lock')
+        context.remark("\nrefused: sources, lock and build/ do not match; nothing was written")
+        context.remark('\nhint: "cacheunit build" updates artifacts and lock from the sources')
     else:
         print_blocks(build_blocks(result, reasons=context.verbose))

@@ -35,9 +35,17 @@ def init(context: Context, files: tuple[Path, ...]) -> int:
     for path in new_files:
         print_text(f"{'kept' if path in existing else 'created'}  {path}")
     for path in sorted({".gitattributes", ".gitignore"} & existing):
-        context.remark(f"note: {path} already exists; add to it:\n{new_files[path].rstrip()}")
+        missing = _missing_lines(new_files[path], project.read(path) or b"")
+        if missing:
+            context.remark(f"note: {path} already exists; add to it:\n{missing}")
     context.remark('\nnext: "cacheunit build"')
     return OK
+
+
+def _missing_lines(wanted: str, existing: bytes) -> str:
+    """Returns the lines, comments left out, that a file is to have and does not."""
+    lines = existing.decode(errors="replace").splitlines()
+    return "\n".join(line for line in wanted.splitlines() if not line.startswith("#") and line not in lines)
 
 
 def _refuse_to_replace(existing: set[str]) -> None:
