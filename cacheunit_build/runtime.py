@@ -31,7 +31,7 @@ _loaded: dict[tuple[str, str], Prefix] = {}
 
 
 class IntegrityError(CacheunitError):
-    """The bytes of an artifact are not those that were locked; the message names file, expected and found."""
+    """The bytes of an artifact differ from the locked ones; the message has the file and both fingerprints."""
 
 
 Verdict = Literal["warm", "partial", "cold", "unknown"]

@@ -77,7 +77,7 @@ def _build_locked(
 
 
 def _lock_to_replace(adapters: Adapters, selection: Selection) -> tuple[Lock, tuple[str, ...]]:
-    """Returns the present lock and notes; a broken lock counts as empty, if the whole project is built.
+    """Returns the present lock, and notes. A broken lock counts as empty if the whole project is built.
 
     Raises:
         CacheunitError: the lock is broken and only a part is built, or a newer version wrote it.
@@ -96,7 +96,7 @@ def _lock_to_replace(adapters: Adapters, selection: Selection) -> tuple[Lock, tu
 
 
 def _write(adapters: Adapters, compiled: CompiledProject, old: Lock, selection: Selection) -> BuildResult:
-    """Writes the artifacts that differ from their files, removes those that are gone, and writes the lock."""
+    """Writes the artifacts that changed, removes those that no longer exist, and writes the lock."""
     files, folder = adapters.files, compiled.settings.build
     new = _new_lock(compiled, old, selection)
     removed = tuple(sorted(old.entries.keys() - new.entries.keys()))

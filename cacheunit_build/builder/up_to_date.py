@@ -73,7 +73,7 @@ def reusable_records(
 def _unchanged_record(
     files: ProjectFiles, records: RecordStore, fingerprint_of: Callable[[str], str | None]
 ) -> BuildRecord | None:
-    """Returns the last record if settings, manifests, inputs, lock and artifacts are as it says, else None."""
+    """Returns the last record if settings, manifests, inputs, lock and artifacts still match it, else None."""
     record = records.valid_record()
     if record is None or record.lock is None or fingerprint_of(LOCK_FILE) != record.lock:
         return None

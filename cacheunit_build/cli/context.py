@@ -108,7 +108,7 @@ class OpenProject:
 
     @cached_property
     def tokenizers(self) -> LocalTokenizerLoader:
-        """The loader of vocabularies; those that are not files of the project stay loaded."""
+        """The loader of vocabularies; vocabularies from outside of the project stay loaded."""
         if self._former_tokenizers is None:
             return _tokenizer_loader(self.files)
         return self._former_tokenizers.with_project_files(self.files.read)

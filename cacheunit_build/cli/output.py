@@ -26,7 +26,7 @@ _STYLES = {
 """The words that have a colour at the beginning of a line or as a cell of a table."""
 
 _DIFF_MARKS = ("+", "-", "@@")
-"""The marks that colour a whole line of a text diff; as a cell, a dash only means that there is no value."""
+"""The marks that colour a whole line of a text diff. In a cell they have no colour: there, a dash means no value."""
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:
@@ -134,7 +134,7 @@ def _drawn_table(table: Table) -> object:
 
 
 def _styled(text: str, *, whole: bool = False) -> Text:
-    """Returns text with the colour of its first word; with `whole`, only where that word is all of it."""
+    """Returns a text with its first word coloured; with `whole`, only if the text is that word alone."""
     from rich.text import Text
 
     styled = Text(text)

@@ -156,7 +156,7 @@ def _when_filling_pays(goal: int, rule: CacheRule) -> str:
 
 
 def _pays_from(goal: int, threshold: float) -> str:
-    """Returns from how many tokens padding up to `goal` pays: the first whole number above a threshold."""
+    """Returns the words for which prefixes padding up to `goal` pays: those of more than `threshold` tokens."""
     return f"padding to {goal} pays for a prefix of {math.floor(threshold) + 1} tokens or more"
 
 

@@ -142,7 +142,7 @@ class PrefixCompiler:
             return []
 
     def _targets_of(self, manifest: Manifest) -> tuple[list[Target], list[Fault]]:
-        """Returns the selected targets of a manifest, else of the project, and the faults of those it names."""
+        """Returns the selected targets of a manifest, by default the project's, and faults for unknown and repeated ones."""
         targets: list[Target] = []
         faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._settings.targets):

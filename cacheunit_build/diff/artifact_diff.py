@@ -74,7 +74,7 @@ class ArtifactDiff:
         )
 
     def sources(self, keys: Iterable[ArtifactKey]) -> dict[str, tuple[ArtifactKey, ...]]:
-        """Returns the changed sources with the artifacts, of those in `keys`, that use them."""
+        """Returns the changed sources, each with the artifacts among `keys` that use it."""
         users: dict[str, list[ArtifactKey]] = {}
         for key in keys:
             for path in dict.fromkeys([*self._new.inputs(key), *self._old.inputs(key)]):

@@ -188,7 +188,7 @@ class _Comparison:
         )
 
     def _renames(self, old_keys: set[ArtifactKey]) -> dict[ArtifactKey, ArtifactKey]:
-        """Returns new key -> old key of artifacts that have another name and the same bytes."""
+        """Returns the renamed artifacts, which have another name and the same bytes: new key -> old key."""
         removed: dict[tuple[object, ...], list[ArtifactKey]] = {}
         for key in sorted(old_keys - self._new_lock.entries.keys()):
             removed.setdefault(_contents(key, self._old_lock.entries[key]), []).append(key)
@@ -269,12 +269,12 @@ class _Comparison:
 
 
 def _contents(key: ArtifactKey, entry: LockEntry) -> tuple[object, ...]:
-    """Returns what is the same for an artifact and its renamed copy."""
+    """Returns what an artifact and its renamed copy have in common: target and fingerprints."""
     return key[1], entry.text, entry.request, entry.token_ids
 
 
 def _of_entries_alone(difference: Difference, old: LockEntry, new: LockEntry, *, sources_failed: bool) -> Difference:
-    """Returns what two lock entries tell: of the same token ids all stay cached, of others nothing is known."""
+    """Compares two lock entries without sources: with equal token ids all tokens stay cached, else it is unknown."""
     if difference.kind == "changed" and old.token_ids is not None and old.token_ids == new.token_ids:
         return replace(difference, still_cached=new.tokens, recomputed=0)
     reason = "it is compared with a lock, which has"

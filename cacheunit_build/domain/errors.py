@@ -44,7 +44,7 @@ class CacheunitError(Exception):
         self.faults = faults
 
     def faults_at(self, path: str | None, line: int | None = None) -> tuple[Fault, ...]:
-        """Returns the faults, with this place for those that have none."""
+        """Returns the faults; those without a place get this one."""
         return tuple(replace(fault, path=path, line=line) if fault.path is None else fault for fault in self.faults)
 
 

@@ -1,4 +1,4 @@
-"""A manifest: what one prefix is made of, as its YAML file says, and the variants of its matrix."""
+"""A manifest: the description of one prefix in YAML, and the variants of its matrix."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ExampleSource:
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
     role: Role
-    """Who says it."""
+    """The speaker."""
     template: str | None = None
     """A template that renders to the text."""
     text: str | None = None

@@ -14,7 +14,7 @@ _FORMER_CACHE_KEYS = {"primes": "warm_up_requests"}
 
 
 def extended_table(name: str, table_of: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Returns the table of a target laid over the table that it extends, and so on, without the key `extends`.
+    """Returns the table of a target, merged over all tables that it extends, without the key `extends`.
 
     Args:
         name: the name of a target that has a table.

@@ -33,7 +33,7 @@ class ServerMetrics:
 
 
 def parse_metrics(text: str | None) -> ServerMetrics:
-    """Parses a metrics page in Prometheus' text format; None stands for a server without one."""
+    """Parses a metrics page in Prometheus' text format; None means that the server has none."""
     return ServerMetrics(unit=_unit(text or ""), hit_tokens=_hit_tokens(text or ""))
 
 
@@ -58,7 +58,7 @@ def _hit_tokens(text: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """Returns a metric's value as a whole number; None for `NaN`, `+Inf` and what is no number."""
+    """Returns a metric's value as a whole number; None for `NaN`, `+Inf` and values that are not numbers."""
     try:
         return int(float(text))
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Measures the cache rule of a live endpoint with generated requests, or says why it cannot be known.
+"""Measures the cache rule of a live endpoint with generated requests, or reports why it cannot be determined.
 
 The steps are: calibrate the filler, find a prefix that is served (`warmup`), search the lengths that decide about the
 rule (`boundary_search`), repeat two requests exactly, compare with the server's own metrics.
@@ -59,7 +59,7 @@ class RepeatResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """The measured rule of an endpoint. None stands for what is unknown.
+    """The measured rule of an endpoint. None means unknown.
 
     Attributes:
         kind: how the cache reuses a prefix; `unknown` where no rule was found.
@@ -106,7 +106,7 @@ def probe(endpoint: Endpoint, settings: ProbeSettings) -> ProbeResult:
 
 
 class _Probe:
-    """One measurement, and what it has found so far."""
+    """One measurement, with its results so far."""
 
     def __init__(self, endpoint: Endpoint, settings: ProbeSettings) -> None:
         self._endpoint = endpoint
@@ -133,7 +133,7 @@ class _Probe:
         return self._result(grid, notes, "; ".join(reasons) or None)
 
     def _measure(self) -> None:
-        """Runs the steps; what is found by each stays where a later one raises."""
+        """Runs the steps; the results of finished steps are kept if a later one raises."""
         self._session.calibrate()
         self._warmup = find_warmup(self._session)
         self._search = BoundarySearch(self._session, self._warmup)
@@ -185,7 +185,7 @@ class _Probe:
 
 
 def _measure_repeats(search: BoundarySearch) -> RepeatResult:
-    """Repeats requests exactly and compares their hits with the rule that was found.
+    """Repeats requests exactly, and compares their hits with the measured rule.
 
     Where parts of a prefix are served, one request consists of whole units, the other ends inside a unit. An example
     with units of 128 tokens:

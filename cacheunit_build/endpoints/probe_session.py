@@ -21,11 +21,11 @@ _CALIBRATION_LENGTH = 64
 
 
 class UnknownRuleError(CacheunitError):
-    """The endpoint works, but its cache rule cannot be found; the message says why."""
+    """The endpoint works, but its cache rule cannot be determined; the message has the reason."""
 
 
 def unknown_rule(reason: str) -> UnknownRuleError:
-    """Returns the error for a rule that cannot be found, to be raised by the caller."""
+    """Returns the error for a rule that cannot be determined; the caller raises it."""
     return UnknownRuleError(Fault(message=reason))
 
 
@@ -119,5 +119,5 @@ class ProbeSession:
         return count
 
     def length_for(self, tokens: int) -> int:
-        """Returns the filler length that gives a request of `tokens` tokens in all; at least 1."""
+        """Returns the number of filler words in a request of `tokens` tokens; at least 1."""
         return max(1, tokens - self.base_tokens)

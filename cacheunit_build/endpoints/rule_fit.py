@@ -1,4 +1,4 @@
-"""Fits a cache rule to measured hits, or says why no rule explains all of them. It never guesses.
+"""Fits a cache rule to measured hits, or reports why no rule explains all of them. It never guesses.
 
 A cache of whole units serves `unit` tokens more from a certain length on. Two neighbouring lengths with different hits
 therefore show the unit, and where units begin. Every other hit must then be what this grid gives:

@@ -199,7 +199,7 @@ class _WarmupSearch:
         return replace(without_last_wait, delay=waited)
 
     def _no_hit_error(self) -> UnknownRuleError:
-        """Returns the error that says why no prefix was served; repeats the last request to find out."""
+        """Returns the error with the reason why no prefix was served; repeats the last request to find it."""
         session = self._session
         if not session.reports_hits:
             options = "vLLM: --enable-prompt-tokens-details; SGLang: --enable-cache-report"

@@ -68,7 +68,7 @@ def find_divergence(texts: Sequence[str], count: Callable[[str], int]) -> Diverg
 
 
 def _shared_runs(texts: Sequence[str], offset: int) -> list[list[str]]:
-    """Returns the blocks of the first text from an offset on that all texts have, those in a row as one run."""
+    """Returns the blocks of the first text, from an offset on, that are in all texts, as runs of adjacent blocks."""
     shared = Counter(_blocks(texts[0], offset))
     for text in texts[1:]:
         shared &= Counter(_blocks(text, offset))

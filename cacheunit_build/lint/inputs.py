@@ -1,4 +1,4 @@
-"""Collects what the rules read of one prefix: its manifest, the texts of its variants, and those of its tools."""
+"""Collects the inputs of the rules for one prefix: its manifest, the texts of its variants and of its tools."""
 
 from __future__ import annotations
 

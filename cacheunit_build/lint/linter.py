@@ -173,7 +173,7 @@ def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]
 
 
 def _merge_repeated_characters(violations: list[Violation]) -> list[Violation]:
-    """Returns the violations, with equal ones of CU3xx on one line as one that says how many more there are."""
+    """Returns the violations; of equal ones of CU3xx on one line only the first, whose message has their number."""
     kept: dict[tuple[object, ...], Violation] = {}
     repeats: Counter[tuple[object, ...]] = Counter()
     for index, violation in enumerate(violations):

@@ -36,7 +36,7 @@ class PrefixLinter:
         self._text_matches = cache(_text_matches)
 
     def violations(self) -> Iterator[Violation]:
-        """Yields every violation, those that a comment suppresses too."""
+        """Yields every violation, including those that a comment suppresses."""
         for variant in self.inputs.variants:
             for segment, match in self._matches(variant):
                 prefix = self._manifest.name if segment.kind == "tool" else variant.variant.name

@@ -72,7 +72,7 @@ class Violation:
 
     @property
     def prefix(self) -> str | None:
-        """The first prefix that has it; None where it concerns the whole project."""
+        """The first prefix that has it; None for a violation of the whole project."""
         return self.prefixes[0] if self.prefixes else None
 
 

@@ -43,7 +43,7 @@ class _LockFile:
 
 
 class LockUnknownError(CacheunitError):
-    """The lock is broken, or in the middle of a merge. A build of the whole project replaces it."""
+    """The lock is broken, or has conflict markers of a merge. A build of the whole project replaces it."""
 
 
 class NewerLockError(CacheunitError):

@@ -122,7 +122,7 @@ class _Change(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MergedTargets:
-    """The merged identities of targets, with ours for those in conflict, and the conflicts, by name of target."""
+    """The merged identities of targets (ours where there is a conflict) and the conflicts, by name of target."""
 
     targets: Mapping[str, TargetIdentity]
     conflicts: Mapping[str, MergeConflict]

@@ -25,7 +25,7 @@ class SpelledFloat(float):
     """
 
     def __new__(cls, spelling: str) -> Self:
-        """Returns the number that `spelling` stands for."""
+        """Converts the spelling of a number in a file to the number."""
         number = super().__new__(cls, spelling)
         number.spelling = spelling
         return number

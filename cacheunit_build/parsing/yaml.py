@@ -166,7 +166,7 @@ class _NodeReader:
         return Document(path=self._path, value=value, lines=self._lines)
 
     def _value(self, node: yaml.Node, keys: Keys) -> Any:  # noqa: ANN401 - any YAML value
-        """Returns the value of a node and of those in it.
+        """Returns the value of a node, with the values of all nodes below it.
 
         Args:
             node: the node.

@@ -108,7 +108,7 @@ def _input_rows(lookups: Sequence[Lookup]) -> list[tuple[str, str]]:
 
 
 def _depth_first(lookups: Sequence[Lookup], asked_by: str | None = None) -> list[Lookup]:
-    """Returns the files with each one in front of those that it names."""
+    """Returns the files, each in front of the files that it names."""
     ordered = []
     for lookup in lookups:
         if lookup.asked_by == asked_by:

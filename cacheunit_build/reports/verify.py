@@ -42,7 +42,7 @@ def verify_text(results: Sequence[VerifyResult]) -> str:
 
 
 def warm_up_text(results: Sequence[VerifyResult]) -> str:
-    """Returns a line for each artifact that says after how many requests it is cached."""
+    """Returns a line for each artifact, with the number of requests after which it is cached."""
     rows = [(result.prefix, result.target, _warm_up_state(result), result.cause or "") for result in _compared(results)]
     return columns(rows)
 

@@ -87,7 +87,7 @@ def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> It
 
 
 def _extended(name: str, tables: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Returns the table of one of the project's targets laid over those that it extends.
+    """Returns the table of one of the project's targets, merged over the tables that it extends.
 
     Raises:
         CacheunitError: a base is unknown, or the targets extend each other in a cycle; at its key `extends`.

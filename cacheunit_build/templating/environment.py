@@ -200,7 +200,7 @@ def _format_arguments(pattern: str, values: Any) -> Any:  # noqa: ANN401
 
 
 class _Loader(BaseLoader):
-    """Loads templates through a function, and tells it which template refers to them."""
+    """Loads templates through a function, which also gets the name of the template that refers to them."""
 
     def __init__(self, find: FindTemplate, environment: DeterministicEnvironment) -> None:
         self._find = find
@@ -222,7 +222,7 @@ class _CodeCache(BytecodeCache):
         self._codes: dict[tuple[str, str], CodeType] = {}
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Gives Jinja the code of a template that was compiled before."""
+        """Puts the code of a template that was compiled before into Jinja's bucket."""
         bucket.code = self._codes.get((bucket.key, bucket.checksum))
 
     def dump_bytecode(self, bucket: Bucket) -> None:

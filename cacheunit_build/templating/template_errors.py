@@ -79,7 +79,7 @@ def explain_template_error(error: Exception, render: FailedRender) -> CacheunitE
 
 
 def _location(error: Exception, render: FailedRender) -> tuple[str | None, int | None]:
-    """Returns path and line of an error: the innermost template of the traceback, or what a syntax error says.
+    """Returns path and line of an error: of the innermost template in the traceback, or of the syntax error.
 
     In an include cycle the innermost template depends on the depth of the stack, so the first one of the cycle is used.
     """

@@ -118,7 +118,7 @@ def trace_result(source: TracedText, result: str) -> TracedText:
 
 
 def _trace_line_by_line(source: TracedText, result: str) -> TracedText:
-    """Traces each line of `result` to the same line of `source`, which has as many."""
+    """Traces each line of `result` to the line of `source` with the same number; both have as many lines."""
     spans: list[MappedSpan] = []
     start = 0
     for old, new in zip(str.split(source, "\n"), result.split("\n"), strict=True):

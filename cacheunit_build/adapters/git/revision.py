@@ -152,7 +152,7 @@ class Repository:
         return RevisionFiles(_BlobReader(self._root, revision.label), entries)
 
     def _commit(self, name: str) -> str | None:
-        """Returns the id of the commit that a name stands for; None if there is none."""
+        """Returns the id of a commit by a name such as `main` or `HEAD~2`; None if there is none."""
         # ^{commit} resolves an annotated tag to its commit, and refuses names of other objects.
         output = git_output(self._root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         return output.decode().strip() if output else None

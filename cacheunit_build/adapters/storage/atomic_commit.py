@@ -97,7 +97,7 @@ class _Commit:
         return goal.with_name(f".{goal.name}.{os.getpid()}{TEMPORARY}")
 
     def _create_folders(self, folder: Path, path: str) -> None:
-        """Creates a folder and those above it; one that exists must be inside of the project, links followed."""
+        """Creates a folder and its parents; an existing one must be inside of the project once links are followed."""
         # For build/a/b/x.txt, where only build/ exists: missing are build/a/b and build/a, existing is build.
         missing = list(takewhile(self._is_missing, (folder, *folder.parents)))
         existing = missing[-1].parent if missing else folder
@@ -140,7 +140,7 @@ class _Commit:
         self._previous.append((path, goal.read_bytes() if goal.exists() else None))
 
     def roll_back(self) -> list[str]:
-        """Restores every file that was changed; returns the paths of those for which that failed."""
+        """Restores every file that was changed; returns the paths that could not be restored."""
         not_restored = []
         for path, data in reversed(self._previous):
             try:
@@ -150,7 +150,7 @@ class _Commit:
         return not_restored
 
     def _restore(self, goal: Path, data: bytes | None) -> None:
-        """Gives a file its previous content by an atomic move; removes it if there was none."""
+        """Restores a file's previous content by an atomic move; removes the file if it did not exist."""
         if data is None:
             goal.unlink(missing_ok=True)
         elif not goal.exists() or goal.read_bytes() != data:

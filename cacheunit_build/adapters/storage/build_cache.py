@@ -119,7 +119,7 @@ class BuildCache:
         self._write_stamp(record, observed, value["vocabularies"])
 
     def confirm(self, observed: Mapping[str, tuple[str, Stat]]) -> None:
-        """Notes that all files are as recorded: those that had to be read now need not be read the next time."""
+        """Records that all files match the record, so that the next build need not read those that this one had to read."""
         write_cache_file(str(self._folder / "seen.json"), json.dumps([self._digest, self._begun]).encode())
         record = self.last_record()
         if record is not None:

@@ -73,7 +73,7 @@ class BuildStamp:
         return None
 
     def _inputs_match(self) -> bool:
-        """Returns whether software and vocabularies are the same, and the folders have the same files."""
+        """Returns whether software, vocabularies and the lists of files in folders are unchanged."""
         stamp, root = self._contents, self._root
         if stamp["software"] != software():
             return False
@@ -102,7 +102,7 @@ class BuildStamp:
         return True
 
     def _newest(self, paths: Sequence[str]) -> int | None:
-        """Returns the time of the latest change of these files; None unless their stats are those of the stamp."""
+        """Returns the latest modification time of these files; None if the stat of one differs from the stamp."""
         numbers: list[int] = []
         root, lstat = self._root, os.lstat
         for path in paths:
@@ -177,7 +177,7 @@ def write_stamp(
 
 
 def _manifests_below(root: str, folder: str) -> list[str]:
-    """Returns the manifests below a folder, also those with a wrong extension."""
+    """Returns the manifests below a folder, and the files whose extension is nearly that of one."""
     return [path for path in files_below(root, folder) if path.lower().endswith((".yaml", ".yml"))]
 
 

@@ -8,7 +8,7 @@ from cacheunit_build.adapters.storage.file_stat import stat_of
 
 
 def write_cache_file(path: str, data: bytes) -> None:
-    """Replaces a file of the cache, as a whole or not at all. A failure is ignored: the cache may be missing."""
+    """Replaces a cache file atomically. A failure is ignored, since the cache is optional."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as handle:

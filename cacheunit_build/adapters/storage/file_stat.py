@@ -1,4 +1,4 @@
-"""The stat of a file, which stands for its content while nothing touches the file, as in git's index.
+"""The stat of a file: as long as it is unchanged, so is the content, as in git's index.
 
 Imports next to nothing, since the fast path needs it.
 """

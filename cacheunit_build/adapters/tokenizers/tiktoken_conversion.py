@@ -85,7 +85,7 @@ def ordinary_tokens(parsed: dict[str, Any]) -> frozenset[str]:
 
 
 def _bytes_by_character() -> dict[str, int]:
-    """Returns GPT-2's table of byte-level vocabularies: the byte that each character stands for.
+    """Returns GPT-2's table of byte-level vocabularies: character -> byte.
 
     A printable byte stands for itself, the others for characters from U+0100 on: a space is "Ġ" (U+0120).
     """

@@ -55,7 +55,7 @@ def merge(context: Context, base: Path, ours: Path, theirs: Path, path: str) -> 
 
 
 def _parse(texts: Sequence[bytes], path: str) -> tuple[list[Lock], list[Fault]]:
-    """Parses the locks of base, ours and theirs; returns the faults of those that are invalid.
+    """Parses the locks of base, ours and theirs; returns the faults of invalid ones.
 
     The base may be empty: that is what git passes if both sides added the lock.
 

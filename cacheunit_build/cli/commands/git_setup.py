@@ -1,4 +1,4 @@
-"""`cacheunit git setup`: tells git to merge and show locks by the commands `git merge` and `git textconv`."""
+"""`cacheunit git setup`: configures git to merge and show locks with `git merge` and `git textconv` of this program."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--sources", is_flag=True, help="Show the system text beside the source lines that it comes from.")
 @with_context
 def show(context: Context, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
-    """Print the exact bytes of an artifact, as the sources give them now."""
+    """Print the exact bytes of an artifact, compiled from the present sources."""
     from cacheunit_build.compiler.project import compile_or_fail, source_maps
     from cacheunit_build.reports.show import sources_text, tokens_text
 

@@ -186,7 +186,7 @@ def _date(segment: Segment, match: re.Match[str]) -> Match:
 
 
 def _identifiers(segment: Segment) -> Iterator[Match]:
-    """Yields UUIDs and long hex strings, those of documentation aside."""
+    """Yields UUIDs and long hex strings, except those used as examples in documentation."""
     for match in _UUID.finditer(segment.text):
         if not _is_example_identifier(match[0]):
             yield _match(segment, UUID, match, f'"{match[0]}" is a UUID')

@@ -200,7 +200,7 @@ def _address_kind(text: str) -> str | None:
 
 
 def _email_addresses(segment: Segment) -> Iterator[Match]:
-    """Yields e-mail addresses; not those of services, at example domains, or names of files such as `a@2x.png`."""
+    """Yields e-mail addresses, except those of services and example domains, and file names such as `a@2x.png`."""
     for match in _EMAIL.finditer(segment.text):
         account, domain = match[1].lower(), match[2].lower()
         is_file = domain.rpartition(".")[2] in _FILE_EXTENSIONS

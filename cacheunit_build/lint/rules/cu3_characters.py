@@ -258,7 +258,7 @@ def mixed_normalization(segments: Sequence[Segment]) -> Iterator[tuple[Segment, 
 
 
 def _is_composed(character: str) -> bool:
-    """Returns whether one character stands for a letter and its accents."""
+    """Returns whether a letter and its accents are composed into one character."""
     return not character.isascii() and _DECOMPOSED.fullmatch(unicodedata.normalize("NFD", character)) is not None
 
 
