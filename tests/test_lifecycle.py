@@ -702,9 +702,17 @@ def test_a_file_or_folder_in_the_way_is_one_clear_error_and_nothing_is_written(
     assert project.run("check").code in (1, 2)
 
 
-@pytest.mark.parametrize("path", ["build", "build/a", "build/a/deepseek-v4.txt"])
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("build", "leads out of the project through a link"),
+        ("build/a", "build/a: a link to a folder is not followed"),
+        ("build/a/deepseek-v4.txt", "build/a/deepseek-v4.txt: a link to a folder is not followed"),
+        ("build/other", "build/other: a link to a folder is not followed"),
+    ],
+)
 def test_a_build_does_not_write_through_a_link_out_of_the_project(
-    copy_project: Callable[[str], Project], tmp_path: Path, path: str
+    copy_project: Callable[[str], Project], tmp_path: Path, path: str, error: str
 ) -> None:
     project = copy_project("shared-partial")
     outside = tmp_path / "outside"
@@ -713,7 +721,7 @@ def test_a_build_does_not_write_through_a_link_out_of_the_project(
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside)
     ran = project.run("build")
-    assert (ran.code, "leads out of the project through a link" in ran.err) == (2, True)
+    assert (ran.code, error in ran.err) == (2, True)
     assert list(outside.iterdir()) == []
     assert not project.path(LOCK_FILE).exists()
 

@@ -187,7 +187,7 @@ def test_an_unstable_end_is_info_and_a_warning_if_it_costs_a_unit(project: Proje
     assert (violation["severity"], violation["path"], violation["line"]) == ("warning", "prefixes/a.yaml", 1)
     assert (
         violation["message"]
-        == "for unframed: the last token may change with the text that follows: 1 unit of 128 less is cached"
+        == "for unframed: the last token may change with the text that follows, so 1 more unit of 128 is not cached"
     )
     write_prefix(project, " so" * (UNIT + 40), 'targets: [unframed]\npadding: "off"\n')
     (violation,) = lint(project)

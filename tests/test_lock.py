@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
 from cacheunit_build.lockfile.drift import drift_between, drift_on_disk
-from cacheunit_build.lockfile.format import LockUnknownError, parse_lock, write_lock
+from cacheunit_build.lockfile.format import LockUnknownError, lock_bytes, parse_lock
 
 SHA = ["sha256:" + digit * 64 for digit in "0123456789abcdef"]
 shas = st.sampled_from(SHA)
@@ -51,15 +51,15 @@ def lock(entries: dict[str, LockEntry], *, profile: str = SHA[0], tokenizer: str
 
 @given(locks)
 def test_a_written_lock_is_read_back_without_unused_targets(original: Lock) -> None:
-    read = parse_lock(write_lock(original), "l")
+    read = parse_lock(lock_bytes(original), "l")
     assert read.entries == original.entries
     assert read.targets == {name: original.targets[name] for _, name in original.entries}
-    assert write_lock(read) == write_lock(original)
+    assert lock_bytes(read) == lock_bytes(original)
 
 
 @given(locks)
 def test_a_lock_is_json_with_lf_sorted_keys_and_tokens_first_in_each_entry(original: Lock) -> None:
-    text = write_lock(original).decode()
+    text = lock_bytes(original).decode()
     assert text.endswith("}\n")
     assert "\r" not in text
     value = json.loads(text)
@@ -104,7 +104,7 @@ def test_a_broken_lock_raises_lock_unknown(broken: bytes) -> None:
 
 def test_a_lock_that_only_a_line_merge_can_write_raises_lock_unknown() -> None:
     """Each of these locks is well-formed, but no build writes it."""
-    value = json.loads(write_lock(lock({"a": entry(), "b": entry()})))
+    value = json.loads(lock_bytes(lock({"a": entry(), "b": entry()})))
     targets, (a, b) = value["targets"], value["prefixes"].values()
     for line, message, listed, prefixes in (
         (21, '"a" is after "b"', targets, {"b": b, "a": a}),
@@ -121,7 +121,7 @@ def test_a_lock_that_only_a_line_merge_can_write_raises_lock_unknown() -> None:
 
 @pytest.mark.parametrize("field", ["tokens", "text", "unit"])
 def test_a_lock_with_a_value_of_the_wrong_type_raises_lock_unknown(field: str) -> None:
-    value = json.loads(write_lock(lock({"a": entry()})))
+    value = json.loads(lock_bytes(lock({"a": entry()})))
     value["prefixes"]["a"]["t"][field] = "128"
     with pytest.raises(LockUnknownError):
         parse_lock(json.dumps(value).encode(), "cacheunit.lock")
@@ -129,7 +129,7 @@ def test_a_lock_with_a_value_of_the_wrong_type_raises_lock_unknown(field: str) -
 
 @pytest.mark.parametrize("marker", ["<<<<<<< ours", "=======", ">>>>>>> theirs", "||||||| base"])
 def test_conflict_markers_are_reported_with_their_line(marker: str) -> None:
-    data = write_lock(lock({"a": entry()})).replace(b'  "prefixes"', f'{marker}\n  "prefixes"'.encode())
+    data = lock_bytes(lock({"a": entry()})).replace(b'  "prefixes"', f'{marker}\n  "prefixes"'.encode())
     with pytest.raises(LockUnknownError, match=r"cacheunit\.lock:9: the lock has merge-conflict markers"):
         parse_lock(data, "cacheunit.lock")
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from cacheunit_build.adapters.git.merge_driver import merge_texts
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
-from cacheunit_build.lockfile.format import LockUnknownError, parse_lock, write_lock
+from cacheunit_build.lockfile.format import LockUnknownError, lock_bytes, parse_lock
 from cacheunit_build.lockfile.merge import merge_locks
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def lock(*, profile: str = "0", **tokens: int) -> bytes:
     """The text of a lock of prefixes for one target, by how many tokens each has."""
     identity = TargetIdentity(profile="sha256:" + profile * 64, tokenizer="sha256:" + "0" * 64)
     entries = {(name, "t"): entry(count, str(count % 10)) for name, count in tokens.items()}
-    return write_lock(Lock(targets={"t": identity}, entries=entries))
+    return lock_bytes(Lock(targets={"t": identity}, entries=entries))
 
 
 def merge_by_driver(project: Project, base: bytes, ours: bytes, theirs: bytes) -> CommandResult:
@@ -413,7 +413,7 @@ def test_a_lock_is_shown_as_one_line_per_target_and_entry(project: Project) -> N
         ("b", "t"): entry(1280, "2"),
         ("b", "u"): entry(1100, "3", estimate=True),
     }
-    project.write({"l": write_lock(Lock(targets={"t": identity, "u": identity}, entries=entries))})
+    project.write({"l": lock_bytes(Lock(targets={"t": identity, "u": identity}, entries=entries))})
     ran = project.run("git", "textconv", "l")
     assert (ran.code, ran.err) == (0, "")
     ones, twos, threes = ("1" * 12, "2" * 12, "3" * 12)
@@ -585,7 +585,7 @@ def test_merging_with_an_unchanged_side_returns_the_other(trio: tuple[Lock, Lock
     base, ours, _ = trio
     for merged in (merge_locks(base, ours, base), merge_locks(base, base, ours), merge_locks(base, ours, ours)):
         assert merged.conflicts == ()
-        assert write_lock(merged.lock) == write_lock(ours)
+        assert lock_bytes(merged.lock) == lock_bytes(ours)
 
 
 @given(trios())
@@ -596,7 +596,7 @@ def test_the_order_of_the_sides_matters_only_for_conflicts(trio: tuple[Lock, Loc
         (c.prefix, c.target) for c in other.conflicts
     }
     if not one.conflicts:
-        assert write_lock(one.lock) == write_lock(other.lock)
+        assert lock_bytes(one.lock) == lock_bytes(other.lock)
 
 
 @given(trios())
@@ -610,27 +610,27 @@ def test_each_entry_is_one_of_a_side_made_with_the_merged_target_and_the_text_is
         made = [side.targets[key[1]] for side in (ours, theirs) if side.entries.get(key) == value]
         assert made
         assert key in conflicts or merged.lock.targets[key[1]] in made
-    text = write_lock(merged.lock)
-    assert write_lock(parse_lock(text, LOCK_FILE)) == text
+    text = lock_bytes(merged.lock)
+    assert lock_bytes(parse_lock(text, LOCK_FILE)) == text
 
 
 @given(trios())
 def test_the_texts_that_are_marked_differ_where_there_is_a_conflict(trio: tuple[Lock, Lock, Lock]) -> None:
     base, ours, theirs = trio
     merged = merge_locks(base, ours, theirs)
-    texts = [write_lock(merged.resolved_with(side)) for side in (ours, theirs)]
+    texts = [lock_bytes(merged.resolved_with(side)) for side in (ours, theirs)]
     assert (texts[0] == texts[1]) == (not merged.conflicts)
-    write_lock(merged.resolved_with(base))
+    lock_bytes(merged.resolved_with(base))
 
 
 @settings(max_examples=40)
 @given(trios())
 def test_a_merge_by_line_is_marked_or_refused_or_in_canonical_form(trio: tuple[Lock, Lock, Lock]) -> None:
     """Plain git may combine lines to a lock that no build wrote: it must not be read."""
-    base, ours, theirs = (write_lock(lock) for lock in trio)
+    base, ours, theirs = (lock_bytes(lock) for lock in trio)
     text = merge_texts(Path(tempfile.gettempdir()), base, ours, theirs).data
     try:
         read = parse_lock(text, LOCK_FILE)
     except CacheunitError:
         return
-    assert write_lock(read) == text
+    assert lock_bytes(read) == text

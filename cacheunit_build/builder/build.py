@@ -16,7 +16,7 @@ from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Drift, Lock
 from cacheunit_build.domain.protocols import Selection
-from cacheunit_build.lockfile.format import EMPTY, LockUnknownError, read_lock, write_lock
+from cacheunit_build.lockfile.format import EMPTY_LOCK, LockUnknownError, lock_bytes, read_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ def _build(adapters: Adapters, selection: Selection, progress: ProgressCallback 
     compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
     if compiled.faults:
         return BuildResult(faults=compiled.faults, notes=notes)
-    return replace(_write(adapters, compiled, old, selection), notes=notes)
+    return replace(_write(adapters, compiled, old), notes=notes)
 
 
 def _build_locked(
@@ -73,7 +73,7 @@ def _build_locked(
     compiled = compile_project(adapters, selection, progress, jobs=jobs)
     if compiled.faults:
         return BuildResult(faults=compiled.faults)
-    return _write_missing(adapters, compiled, lock, selection)
+    return _write_missing(adapters, compiled, lock)
 
 
 def _lock_to_replace(adapters: Adapters, selection: Selection) -> tuple[Lock, tuple[str, ...]]:
@@ -92,17 +92,18 @@ def _lock_to_replace(adapters: Adapters, selection: Selection) -> tuple[Lock, tu
     except LockUnknownError as error:
         if selection:
             raise
-        return EMPTY, (f"{error.faults[0].message}; it is rebuilt from the sources",)
+        return EMPTY_LOCK, (f"{error.faults[0].message}; it is rebuilt from the sources",)
 
 
-def _write(adapters: Adapters, compiled: CompiledProject, old: Lock, selection: Selection) -> BuildResult:
+def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildResult:
     """Writes the artifacts that changed, removes those that no longer exist, and writes the lock."""
     files, folder = adapters.files, compiled.settings.build
-    new = _new_lock(compiled, old, selection)
+    new = _new_lock(compiled, old)
+    files.walk(folder)  # refuses a link that leads out of the build folder, before anything is written
     removed = tuple(sorted(old.entries.keys() - new.entries.keys()))
     changed = _changed_files(files, compiled.artifacts, folder)
     replaced = _replaced(files, compiled.artifacts, old, changed, folder)
-    lock = write_lock(new)
+    lock = lock_bytes(new)
     lock_changed = files.read(LOCK_FILE) != lock
     _commit(files, changed, _existing_files(files, removed, folder), lock if lock_changed else None, folder)
     _save_record(adapters, compiled, new, lock)
@@ -125,9 +126,9 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock, selection: 
 def _commit(
     files: ProjectFiles, changed: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None, folder: str
 ) -> None:
-    """Writes and removes files, then writes the lock. Temporary files of a killed build are removed in any case.
+    """Writes and removes files, then writes the lock. Temporary files of a killed build are removed at the end.
 
-    After a failure too, since they may be what fills the disk.
+    That is done after a failure too, since these files may be what fills the disk.
     """
     try:
         if changed or removed or lock is not None:
@@ -142,10 +143,10 @@ def _existing_files(files: ProjectFiles, keys: Iterable[ArtifactKey], folder: st
     return [path for path in paths if files.fingerprint(path) is not None]
 
 
-def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock, selection: Selection) -> BuildResult:
+def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> BuildResult:
     """Writes what is missing in the build folder, if everything matches the lock and no file there was edited."""
     files, folder = adapters.files, compiled.settings.build
-    drift = [item for item in all_drift(adapters, compiled, lock, selection) if item.kind not in ("missing", "orphan")]
+    drift = [item for item in all_drift(adapters, compiled, lock) if item.kind not in ("missing", "orphan")]
     if drift:
         return BuildResult(records=compiled.records, drift=tuple(drift))
     missing = {
@@ -165,12 +166,13 @@ def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock, se
     )
 
 
-def _new_lock(compiled: CompiledProject, old: Lock, selection: Selection) -> Lock:
+def _new_lock(compiled: CompiledProject, old: Lock) -> Lock:
     """Returns the lock with what was compiled, and the old entries of what was not selected.
 
     Raises:
         CacheunitError: a target changed, and some of its artifacts were not selected.
     """
+    selection = compiled.selection
     kept = {key: entry for key, entry in old.entries.items() if selection and not selection.includes_key(key)}
     for _, target in sorted(kept):
         identity = compiled.identities.get(target)

@@ -63,7 +63,7 @@ class ChangedInputs:
         return then
 
 
-def _as_checked_out(data: bytes, found: str | None) -> str:
-    """Returns the fingerprint of committed bytes, or of these with CRLF if git checked them out so."""
+def _as_checked_out(data: bytes, present: str | None) -> str:
+    """Returns the fingerprint of committed bytes; that of their CRLF form if it is the `present` fingerprint."""
     with_crlf = fingerprint(data.replace(b"\n", b"\r\n"))
-    return with_crlf if with_crlf == found else fingerprint(data)
+    return with_crlf if with_crlf == present else fingerprint(data)

@@ -51,18 +51,18 @@ def check(
             notes.append(f"there is no {compiled.settings.build}/: only the lock was compared")
         if compiled.faults:
             return CheckResult(faults=compiled.faults, notes=tuple(notes))
-        drift = tuple(all_drift(adapters, compiled, lock, selection))
+        drift = tuple(all_drift(adapters, compiled, lock))
         return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes))
     except CacheunitError as error:
         return CheckResult(faults=error.faults)
 
 
-def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock, selection: Selection) -> Iterator[Drift]:
+def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iterator[Drift]:
     """Yields every difference between sources and lock, then between lock and build folder.
 
     A difference between sources and lock names the inputs that explain it.
     """
-    changed = ChangedInputs(adapters, compiled, lock)
+    changed, selection = ChangedInputs(adapters, compiled, lock), compiled.selection
     kept = {key: entry for key, entry in lock.entries.items() if selection and not selection.includes_key(key)}
     now = Lock(
         targets={**lock.targets, **compiled.identities},
@@ -72,14 +72,12 @@ def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock, selecti
         inputs = changed.of((drift.prefix, drift.target))
         yield replace(drift, because=tuple(change.path for change in inputs))
     if adapters.files.exists(compiled.settings.build):
-        yield from _build_folder_drift(adapters, compiled, lock, selection)
+        yield from _build_folder_drift(adapters, compiled, lock)
 
 
-def _build_folder_drift(
-    adapters: Adapters, compiled: CompiledProject, lock: Lock, selection: Selection
-) -> Iterator[Drift]:
+def _build_folder_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iterator[Drift]:
     """Yields the selected differences between lock and build folder, one for each artifact and kind."""
-    files, folder = adapters.files, compiled.settings.build
+    files, folder, selection = adapters.files, compiled.settings.build, compiled.selection
     unlocked = {record.key for record in compiled.records} - lock.entries.keys()
     unlocked_files = {path for key in unlocked for path in artifact_paths(*key, folder)}
     listed = [path for path in files.walk(folder) if path not in unlocked_files]

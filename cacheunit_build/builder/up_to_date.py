@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.protocols import ProjectFiles, RecordStore
 
 _MANIFESTS = (".yaml", ".yml")
+"""Extensions of files that must be compiled, or refused since `.yml` is not allowed."""
 
 
 def unchanged_build(files: ProjectFiles, records: RecordStore) -> BuildResult | None:

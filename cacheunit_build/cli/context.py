@@ -71,10 +71,6 @@ class Context:
         """Returns the adapters of the project."""
         return self.project().adapters
 
-    def tokenizers(self, files: DiskFiles) -> LocalTokenizerLoader:
-        """Returns a loader of the vocabularies that a project can name."""
-        return _tokenizer_loader(files)
-
     def repository_path(self, path: str) -> str:
         """Returns a path of the project as a path of the repository around it, if there is one."""
         return f"{self._path_in_repository}{path}"

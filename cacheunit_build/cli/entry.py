@@ -20,9 +20,12 @@ def main() -> None:
 
 
 def _print(data: bytes) -> None:
-    """Writes to standard output; a reader that closed the pipe is no error."""
+    """Writes to standard output as `output.print_bytes` does, whose imports would take longer than the answer."""
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"error: cannot write to standard output: {error.strerror}\n")
+            sys.exit(2)

@@ -44,17 +44,17 @@ def _parse(folder: str, arguments: Sequence[str]) -> tuple[str, str, str] | None
     -q -C DIR check --format json -> (DIR, "check", "json")
     build support/agent           -> None
     """
-    rest = list(arguments)
+    rest, chosen = list(arguments), folder  # the last -C counts, as in click
     while rest and rest[0] in ("-C", "-q", "--quiet"):
         if rest.pop(0) == "-C":
             if not rest:
                 return None
-            folder = os.path.join(folder, rest.pop(0))
-    if not rest or not os.path.isdir(folder):
+            chosen = os.path.join(folder, rest.pop(0))
+    if not rest or not os.path.isdir(chosen):
         return None
     command, *options = rest
     form = options[-1].removeprefix("--format=") if options else "text"
     known = options in ([], ["--format", form], [f"--format={form}"])
     if command not in ("build", "check") or not known or form not in _FORMATS:
         return None
-    return os.path.realpath(folder), command, form
+    return os.path.realpath(chosen), command, form

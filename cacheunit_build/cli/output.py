@@ -46,13 +46,19 @@ def print_text(text: str) -> None:
 
 
 def print_bytes(data: bytes) -> None:
-    """Prints exactly these bytes; a reader that closed the pipe is no error."""
+    """Prints exactly these bytes; a reader that closed the pipe is no error.
+
+    Raises:
+        CacheunitError: they cannot be written.
+    """
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise fail(f"cannot write to standard output: {error.strerror}") from None
 
 
 def print_json(value: object) -> None:
@@ -108,7 +114,7 @@ def _draw(blocks: Iterable[Block]) -> None:
     console = Console(highlight=False)
     first = True
     for block in blocks:
-        if isinstance(block, str) and not block:
+        if not str(block):  # an empty text, or a table without rows
             continue
         if not first:
             console.print()

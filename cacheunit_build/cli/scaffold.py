@@ -44,12 +44,14 @@ _NAME = re.compile(r"[\W_]+")
 
 
 def literal_template(text: str) -> str:
-    """Returns a Jinja template that renders to exactly `text`, whatever braces it has."""
+    """Returns a Jinja template that renders to exactly `text`: `Hi {{name}}` -> `Hi {{ '{{' }}name}}`."""
     return _DELIMITER.sub(lambda match: "{{ '" + match[0] + "' }}", text)
 
 
 def prefix_name(stem: str) -> str:
-    """Returns the name of a prefix for a file: its name without extensions, in lower case, words joined by hyphens.
+    """Returns the name of a prefix for a file's name without extensions: lower case, words joined by hyphens.
+
+    System Prompt_v2 -> system-prompt-v2
 
     Raises:
         CacheunitError: the name has no letter or digit.

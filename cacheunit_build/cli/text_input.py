@@ -60,7 +60,7 @@ def read_text(context: Context, file: str) -> str:
 
 
 def text_counter(context: Context, target: str | None, tokenizer: str | None, unit: int | None) -> TextCounter:
-    """Returns what the options name; without any, the first target of the project.
+    """Returns the tokenizer, frame and unit that the options name; by default those of the project's first target.
 
     Raises:
         CacheunitError: the target or the vocabulary is unknown.
@@ -89,5 +89,5 @@ def _bare_tokenizer(context: Context, name: str) -> Tokenizer:
     if not name.endswith(".json"):
         return LocalTokenizerLoader(lambda _: None).load(TokenizerSpec(encoding=name))
     file = context.folder / name
-    loader = LocalTokenizerLoader(lambda _: file.read_bytes() if file.is_file() else None)
+    loader = LocalTokenizerLoader(lambda _: read_file(file) if file.is_file() else None)
     return loader.load(TokenizerSpec(path=file.name))

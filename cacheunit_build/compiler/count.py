@@ -94,6 +94,7 @@ def padding_for(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, uni
 
 
 def _static_tokens(text: str, tokenizer: Tokenizer, frame: TextFrame | None) -> StaticTokens:
-    if frame is None:
-        return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0)
+    if frame is None or tokenizer.margin:  # an estimate counts all tokens, as a build does
+        framed = text if frame is None else frame(text, "")
+        return StaticTokens(framed_prefix=framed, ids=tokenizer.encode(framed), unstable=0)
     return static_tokens(lambda user: frame(text, user), tokenizer.encode, tokenizer.control_ids)

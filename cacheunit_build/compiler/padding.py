@@ -36,7 +36,7 @@ _GROWTH = 8  # the factor by which repeats grow where more of them did not chang
 
 
 class AlignmentError(CacheunitError):
-    """No filler reaches the multiple; the message names what was tried."""
+    """No padding reaches the goal, or `count` did not return a number of tokens; the message says which."""
 
 
 def align_padding(prefix_tokens: int, unit: int) -> int:
@@ -192,8 +192,8 @@ def _reach(joined: _JoinedCount, goal: int) -> str:
         padding = _reach_with(style, joined, tokens, goal)
         if padding is not None:
             return padding
-    tried = ", ".join(f"{gained - tokens:+} for {len(padding)} characters ending {padding[-2:]!r}"
-                      for padding, gained in joined.counts.items() if padding)  # fmt: skip
+    tried = ", ".join(f"{total - tokens:+} for {len(padding)} characters ending {padding[-2:]!r}"
+                      for padding, total in joined.counts.items() if padding)  # fmt: skip
     raise AlignmentError(
         Fault(message=f"no padding adds exactly {goal - tokens} tokens to the text's {tokens}; tried: {tried}")
     )

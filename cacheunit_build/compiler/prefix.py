@@ -142,7 +142,7 @@ class PrefixCompiler:
             return []
 
     def _targets_of(self, manifest: Manifest) -> tuple[list[Target], list[Fault]]:
-        """Returns the selected targets of a manifest, by default the project's, and faults for unknown and repeated ones."""
+        """Returns the selected targets of a manifest, or of the project, and faults for unknown and repeated ones."""
         targets: list[Target] = []
         faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._settings.targets):
@@ -196,14 +196,13 @@ class _Inputs:
         """Adds the tools of one file."""
         try:
             data = adapters.files.read(path)
-            found = None if data is None else fingerprint(data)
-            self.lookups.append(Lookup(path=path, fingerprint=found, asked_by=manifest.path))
+            digest = None if data is None else fingerprint(data)
+            self.lookups.append(Lookup(path=path, fingerprint=digest, asked_by=manifest.path))
             if data is None:
                 raise fail(f'there is no file "{path}"')
             self.tools += parse_tools(parse_data(data, path, floats=True))
         except CacheunitError as error:
-            place = manifest.fault("", "tools", index)
-            self.faults += error.faults_at(place.path, place.line)
+            self.faults += error.faults_at(manifest.path, manifest.line("tools", index))
 
 
 def _duplicate_tools(tools: Sequence[Tool]) -> list[Fault]:

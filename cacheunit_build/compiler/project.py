@@ -37,6 +37,7 @@ class CompiledProject:
 
     Attributes:
         settings: the settings of the project.
+        selection: what was selected, its target by the target's own name.
         targets: the targets that were loaded, by name.
         identities: the identity of each target in use, by name.
         artifacts: the artifacts that were compiled, by prefix and target.
@@ -48,6 +49,7 @@ class CompiledProject:
     """
 
     settings: Settings
+    selection: Selection
     targets: Mapping[str, LoadedTarget]
     identities: Mapping[str, TargetIdentity]
     artifacts: tuple[Artifact, ...]
@@ -142,7 +144,13 @@ def manifest_names(files: SourceFiles, settings: Settings) -> list[tuple[str, st
         if dot + extension != _MANIFEST:
             continue
         if "@" in name:
-            faults.append(Fault(message='"@" separates a prefix from its variant', path=path, hint="rename it"))
+            faults.append(
+                Fault(
+                    message='the name must not contain "@", which separates a prefix from its variant',
+                    path=path,
+                    hint="rename it",
+                )
+            )
         other = folded.setdefault(unicodedata.normalize("NFC", name).casefold(), path)
         if other != path:
             message = f'differs from "{other}" only in letter case: on some systems they are one file'
@@ -238,6 +246,7 @@ class _CompilerRun:
         loaded = self._compiler.loaded
         return CompiledProject(
             settings=self._settings,
+            selection=self._selection,
             targets=loaded,
             identities=self._identities | {name: target.identity for name, target in loaded.items()},
             artifacts=tuple(sorted(artifacts, key=lambda artifact: artifact.key)),

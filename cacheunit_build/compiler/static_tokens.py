@@ -35,9 +35,9 @@ def static_tokens(
 ) -> StaticTokens:
     """Returns the tokens that all requests share, with the framed prefix that they are of.
 
-    The framed prefix is the text that all tried continuations begin with. If it ends in a control token, all of its
-    tokens are static. Otherwise each framed text is encoded, and the ids that all of them begin with are static, up to
-    the last run of letters, marks or digits, which an untried continuation could go on.
+    The framed prefix is what the framed texts of all continuations begin with. If it ends in a control token, all of
+    its tokens are static. Otherwise each framed text is encoded, and the ids that all of them begin with are static, up
+    to the last run of letters, marks or digits, which an untried continuation could go on.
 
     Args:
         framed: returns the text that the model reads, from the user's words.

@@ -37,7 +37,7 @@ class ArtifactDiff:
         self._changes = SourceChanges(old.files.read, new.files.read)
 
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
-        """Returns the difference of a changed artifact, completed."""
+        """Returns a difference with what stays cached, the first change, cost and texts of a changed artifact."""
         target = self._new.target(new).target
         impact = self._impact(old, new)
         same_tokens = impact.first == old.entry.tokens == new.entry.tokens
@@ -49,11 +49,11 @@ class ArtifactDiff:
             cost=_cost(impact.still_cached, old.entry.tokens, new, target.cache),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
-            why=None if impact.still_cached is not None else _why_unknown(new, target.cache),
+            why=None if impact.still_cached is not None else _why_unknown(new.margin or old.margin, target.cache),
         )
 
     def added(self, difference: Difference) -> Difference:
-        """Returns the difference of an added artifact, with what others of its target left in the cache for it."""
+        """Returns a difference with what old artifacts of the same target keep cached of an added artifact."""
         new = self._new.artifacts.get(difference.key)
         if new is None:
             return difference
@@ -61,6 +61,7 @@ class ArtifactDiff:
         others = [old for old in self._old.artifacts.values() if old.target == new.target]
         impacts = [(self._impact(old, new), old.prefix) for old in others]
         uncached = ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
+        margin = max(artifact.margin for artifact in (new, *others))
         best, shares = max(impacts, key=lambda item: item[0].still_cached or 0, default=(uncached, ""))
         return replace(
             difference,
@@ -70,7 +71,7 @@ class ArtifactDiff:
             cost=_cost(best.still_cached, 0, new, target.cache),
             price=target.price,
             text=("", new.text.decode()),
-            why=None if best.still_cached is not None else _why_unknown(new, target.cache),
+            why=None if best.still_cached is not None else _why_unknown(margin, target.cache),
         )
 
     def sources(self, keys: Iterable[ArtifactKey]) -> dict[str, tuple[ArtifactKey, ...]]:
@@ -174,10 +175,10 @@ def _is_near_minimum(artifact: Artifact, rule: CacheRule) -> bool:
     return count.low < (rule.minimum or 0) <= count.high and bool(artifact.margin)
 
 
-def _why_unknown(artifact: Artifact, rule: CacheRule) -> str:
+def _why_unknown(margin: float, rule: CacheRule) -> str:
     """Returns the reason why it is unknown how many tokens stay cached."""
-    if artifact.margin and rule.kind == "blocks":
-        return "an estimate does not tell units, so how many tokens stay cached is unknown"
-    if artifact.margin:
+    if margin and rule.kind == "blocks":
+        return "an estimate cannot tell where units end, so it is unknown how many tokens stay cached"
+    if margin:
         return "the target's minimum is within the margin of the estimate, so whether anything is cached is unknown"
-    return "the target's cache rule is unknown, so how many tokens stay cached is too"
+    return "the target's cache rule is unknown, so it is unknown how many tokens stay cached"

@@ -11,22 +11,20 @@ from cacheunit_build.diff.artifact_diff import ArtifactDiff
 from cacheunit_build.diff.results import Difference, DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lockfile.drift import drift_between
-from cacheunit_build.lockfile.format import EMPTY, parse_lock
+from cacheunit_build.lockfile.format import EMPTY_LOCK, read_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cacheunit_build.compiler.project import Reuse
     from cacheunit_build.diff.results import DifferenceKind
-    from cacheunit_build.domain.build_record import PrefixRecord
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.protocols import Adapters, OldVersion, ProgressCallback, SourceFiles
 
-    Reuse = Callable[[str], PrefixRecord | None]
 
 _KINDS: dict[str, DifferenceKind] = {
     "added": "added",
@@ -67,7 +65,7 @@ class _Side:
     """
 
     snapshot: Snapshot | None
-    locked: Lock = EMPTY
+    locked: Lock = EMPTY_LOCK
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -108,10 +106,10 @@ def diff(
     compiled = compile_or_fail(adapters, selection, progress, reuse=reuse, jobs=jobs)
     new = _Side(snapshot=Snapshot(compiled, adapters.files))
     old = _old_side(old_version, baseline, reuse, jobs)
-    comparison = _Comparison(new, old, selection)
+    comparison = _Comparison(new, old, compiled.selection)
     if reuse is not None and comparison.has_added:  # which cache entry serves these is seen on compiled artifacts only
         old = _old_side(old_version, baseline, None, jobs)
-        comparison = _Comparison(new, old, selection)
+        comparison = _Comparison(new, old, compiled.selection)
     differences = tuple(sorted(comparison.differences(), key=lambda item: item.key))
     return DiffResult(
         against=baseline.label,
@@ -144,7 +142,7 @@ def _reuse(adapters: Adapters, old: OldVersion) -> Reuse | None:
 def _old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> _Side:
     """Returns the older version, as far as it compiles under today's rules."""
     if old is None:
-        return _Side(snapshot=None, locked=baseline.lock or EMPTY)
+        return _Side(snapshot=None, locked=baseline.lock or EMPTY_LOCK)
     locked, notes = _old_lock(old.files)
     try:
         settings, _ = read_project(old.files)
@@ -158,11 +156,10 @@ def _old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, j
 
 def _old_lock(files: SourceFiles) -> tuple[Lock, tuple[str, ...]]:
     """Returns the lock of the older version, and a note where it cannot be read."""
-    data = files.read(LOCK_FILE)
     try:
-        return (EMPTY if data is None else parse_lock(data, LOCK_FILE)), ()
+        return read_lock(files), ()
     except CacheunitError as error:
-        return EMPTY, (f"the old lock is not used: {error.faults[0].message}",)
+        return EMPTY_LOCK, (f"the old lock is not used: {error.faults[0].message}",)
 
 
 class _Comparison:
@@ -263,7 +260,7 @@ class _Comparison:
             return next(iter(faults), None)
         compiled = self._old.snapshot.compiled
         path = f"{compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
-        if path not in compiled.manifests:
+        if path not in compiled.manifests or path in compiled.complete:
             return None
         return next((fault for fault in faults if fault.path == path), next(iter(faults), None))
 

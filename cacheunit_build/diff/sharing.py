@@ -215,5 +215,7 @@ def _ids_with_first(snapshot: Snapshot, artifact: Artifact, text: str) -> Sequen
     """Returns the token ids of an artifact with `text` moved to the front of its system text."""
     rest = snapshot.maps(artifact).system.text.replace(text, "", 1)
     moved = f"{text.strip()}\n\n{rest}"
-    framed = artifact.framed_prefix.replace(artifact.text.decode(), moved, 1)
-    return snapshot.target(artifact).tokenizer.encode(framed)
+    # A chat template may strip the system text.
+    framed = artifact.framed_prefix.replace(artifact.text.decode().strip(), moved.strip(), 1)
+    ids = snapshot.target(artifact).tokenizer.encode(framed)
+    return ids[: len(ids) - artifact.unstable]

@@ -79,7 +79,7 @@ class BuildRecord:
             return None
 
     def lock_contents(self) -> Lock | None:
-        """Returns the lock with the entries of these records; None if they were made with different states of one target."""
+        """Returns the lock with the entries of these records; None if they disagree about the identity of a target."""
         targets: dict[str, TargetIdentity] = {}
         for prefix in self.prefixes.values():
             for name, identity in prefix.identities.items():

@@ -40,7 +40,7 @@ _DOCUMENTED_MINIMA = (64, 128, 256, 512, 1024, 2048, 4096)
 """Minima that providers document; they are tried before others."""
 _FIRST_PREFIX_ID = 1_000
 """Numbers of prefixes below this one belong to the calibration and the warm-up."""
-_MAX_DOUBLINGS = 2
+_MAX_DOUBLINGS = 1
 """How often a prefix is made twice as long where it ends in the first unit."""
 _MAX_RUNS = 2
 
@@ -144,7 +144,7 @@ class BoundarySearch:
         return self.measurements[length]
 
     def _is_served_to_the_token(self, longest: Measurement) -> bool:
-        """Whether a prefix of one token less is served one token less, and one of three less three."""
+        """Returns whether prefixes that are 1 and 3 tokens shorter have hits that are 1 and 3 tokens smaller."""
         return all(self._measure(longest.length - fewer, longest.hit).hit == longest.hit - fewer for fewer in (1, 3))
 
     def _find_boundary(self, longest: Measurement) -> Measurement | None:
@@ -153,13 +153,13 @@ class BoundarySearch:
         Where a prefix of one token less is not served at all, this was the first unit, and the unit is still unknown:
         the search goes on in a prefix of twice the length. None where that does not help either.
         """
-        for _ in range(_MAX_DOUBLINGS):
+        for doublings in range(_MAX_DOUBLINGS + 1):
+            if doublings:
+                # One attempt more, since the cache does not hold the longer prefix yet.
+                longest = self._measure(2 * longest.length, 2 * longest.total, more_attempts=1)
             boundary = self._find_boundary_up_to(longest)
-            below = self.measurements[boundary.length - 1]
-            if below.hit > self.warmup.baseline_hit:
+            if self.measurements[boundary.length - 1].hit > self.warmup.baseline_hit:
                 return boundary
-            # One attempt more, since the cache does not hold the longer prefix yet.
-            longest = self._measure(2 * longest.length, 2 * longest.total, more_attempts=1)
         return None
 
     def _find_boundary_up_to(self, longest: Measurement) -> Measurement:

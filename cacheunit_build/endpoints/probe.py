@@ -71,7 +71,6 @@ class ProbeResult:
         last_token: see `RepeatResult`.
         verbatim: see `RepeatResult`.
         marker: the marker that a request must carry.
-        leading_tokens: tokens that two requests share in front of the filler.
         requests: requests that were sent, retries included.
         tokens_sent: input tokens of these.
         observations: what was served at each length, shortest first.
@@ -88,7 +87,6 @@ class ProbeResult:
     last_token: LastToken | None
     verbatim: RepeatHit | None
     marker: MarkerName | None
-    leading_tokens: int | None
     requests: int
     tokens_sent: int
     observations: tuple[LengthObservation, ...]
@@ -154,7 +152,6 @@ class _Probe:
             last_token=self._repeats.last_token,
             verbatim=self._repeats.verbatim,
             marker=None if warmup is None else warmup.prefix.marker,
-            leading_tokens=None if grid is None else grid.leading_tokens,
             requests=self._endpoint.requests_sent,
             tokens_sent=self._session.tokens_sent,
             observations=self._observations(grid),

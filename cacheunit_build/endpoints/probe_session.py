@@ -99,7 +99,7 @@ class ProbeSession:
 
         Raises:
             UnknownRuleError: the endpoint does not report the tokens of a prompt, or no filler fits.
-            LimitReachedError: the limits do not allow to find out.
+            LimitReachedError: a limit of the session is reached first.
         """
         for prefix_id, filler in enumerate(FILLERS):
             self._filler = filler

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.compiler.project import compile_or_fail
-from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.sequences import common_prefix
@@ -111,23 +111,25 @@ def _locked_artifacts(
     compiled = compile_or_fail(adapters, selection)
     # A checkout may come without build/, if artifacts are not committed.
     has_build_folder = adapters.files.exists(compiled.settings.build)
+    faults: list[Fault] = []
     for artifact in compiled.artifacts:
         if lock.entries.get(artifact.key) != artifact.entry:
-            name = f"{artifact.prefix} for {artifact.target}"
-            hint = 'run "cacheunit build", or undo the change'
-            raise fail(f"{name} does not match the lock", path=LOCK_FILE, hint=hint)
-        if has_build_folder:
-            _check_files(artifact, adapters.files, compiled.settings.build)
+            message = f"{artifact.prefix} for {artifact.target} does not match the lock"
+            faults.append(Fault(message=message, path=LOCK_FILE, hint='run "cacheunit build", or undo the change'))
+        elif has_build_folder:
+            faults += _file_faults(artifact, adapters.files, compiled.settings.build)
+    if faults:
+        raise CacheunitError(*faults)
     return compiled.artifacts, compiled.targets
 
 
-def _check_files(artifact: Artifact, files: ProjectFiles, folder: str) -> None:
-    """Raises `CacheunitError` if a file of an artifact in the build folder differs from the lock."""
+def _file_faults(artifact: Artifact, files: ProjectFiles, folder: str) -> Iterator[Fault]:
+    """Yields a fault for each file of an artifact in the build folder that differs from the lock."""
     lock = Lock(targets={}, entries={artifact.key: artifact.entry})
     for drift in drift_on_disk(lock, folder, files.fingerprint, ()):
         actual = files.fingerprint(str(drift.path))
         what = "is missing" if actual is None else f"does not match the lock: its fingerprint is {actual}"
-        raise fail(f"the artifact {what}", path=drift.path, hint='run "cacheunit build"')
+        yield Fault(message=f"the artifact {what}", path=drift.path, hint='run "cacheunit build"')
 
 
 class _ArtifactVerification:
@@ -246,7 +248,8 @@ class _ArtifactVerification:
                 )
             if 0 < hit < predicted:
                 units = (predicted - hit) // unit
-                return f"{units:,} units fewer than predicted: a larger unit, a different chat template, or eviction"
+                fewer = f"{units:,} unit{'s' * (units != 1)} fewer than predicted"
+                return f"{fewer}: a larger unit, a different chat template, or eviction"
         if hit == 0:
             return "cold: not written yet, evicted, sent to another machine, or a chat template that begins differently"
         return "the chat template differs, or the endpoint counts tokens differently"

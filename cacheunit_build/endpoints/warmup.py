@@ -176,6 +176,12 @@ class _WarmupSearch:
         A second prefix is sent with the whole wait before each request, which gives the number of requests. A third one
         is sent that often, without a wait before its last request: where that one is not served, it takes time too.
 
+        | second prefix, waiting 1 s | third prefix: waits, result | decision                     |
+        | -------------------------- | --------------------------- | ---------------------------- |
+        | served after 1 request     | 0 s, never                  | 1 request, delay of 1 s      |
+        | served after 2 requests    | 1 s and 0 s, after 2        | 2 requests, no delay         |
+        | served after 2 requests    | 1 s and 0 s, never          | 2 requests, delay of 1 s     |
+
         Args:
             result: the result of the first prefix, which took more than one request after the first.
             waited: seconds that passed until it was served.

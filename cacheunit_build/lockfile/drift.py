@@ -5,8 +5,8 @@ before        after         drift
 a for t       -             removed
 t.tokenizer   another one   tokenizer   for every artifact of t
 t.profile     another one   profile     for every artifact of t
-a.token_ids   others, while text and request are the same: tokenizer
-a             another entry changed
+a.token_ids   another one   tokenizer   where text and request are the same
+a             another one   changed     for any other change of the entry
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads and writes the lockfile."""
+"""Parses the lockfile, and formats a lock as its bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """The version of the lock's format that this code reads and writes."""
 
-EMPTY = Lock(targets={}, entries={})
+EMPTY_LOCK = Lock(targets={}, entries={})
 _CONFLICT_MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
 _ENTRY_KEYS = ("tokens", *sorted({field.name for field in fields(LockEntry)} - {"tokens"}))
 """The keys of an entry in the order of the file."""
@@ -58,7 +58,7 @@ def read_lock(files: SourceFiles) -> Lock:
         NewerLockError: a newer version of cacheunit wrote it.
     """
     data = files.read(LOCK_FILE)
-    return EMPTY if data is None else parse_lock(data, LOCK_FILE)
+    return EMPTY_LOCK if data is None else parse_lock(data, LOCK_FILE)
 
 
 def parse_lock(data: bytes, path: str) -> Lock:
@@ -111,7 +111,7 @@ def _validated(document: Document, data: bytes) -> _LockFile:
     """Returns the lockfile; the lines of keys are searched only if something is wrong, since that takes long.
 
     Raises:
-        CacheunitError: it is not a lock that `write_lock` can have written.
+        CacheunitError: it is not a lock that `lock_bytes` can have written.
     """
     try:
         lock_file = validate(_LockFile, document)
@@ -123,7 +123,7 @@ def _validated(document: Document, data: bytes) -> _LockFile:
 
 
 def _misplaced(lock_file: _LockFile) -> Iterator[tuple[str, Keys]]:
-    """Yields what a merge by line can leave, but `write_lock` never writes: a message, and the keys of the place."""
+    """Yields what a merge by line can leave, but `lock_bytes` never writes: a message, and the keys of the place."""
     blocks: list[tuple[Keys, Collection[str]]] = [
         (("targets",), lock_file.targets),
         (("prefixes",), lock_file.prefixes),
@@ -143,7 +143,7 @@ def _misplaced(lock_file: _LockFile) -> Iterator[tuple[str, Keys]]:
             yield f'the target "{target}" is not used', ("targets", target)
 
 
-def write_lock(lock: Lock) -> bytes:
+def lock_bytes(lock: Lock) -> bytes:
     """Returns a lock as JSON: two-space indent, sorted keys with `tokens` first in an entry, LF, final newline.
 
     Equal locks give equal bytes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.check import drift_json, drift_markdown, faults_markdown
+from cacheunit_build.reports.check import drift_json, problems_markdown
 from cacheunit_build.reports.formatting import (
     Block,
     Table,
@@ -98,7 +98,7 @@ def artifact_json(record: ArtifactRecord) -> dict[str, Any]:
 def build_markdown(result: BuildResult) -> str:
     """Returns a table of the artifacts that were built or removed, or why none was; empty where nothing changed."""
     if result.faults or result.drift:
-        return "\n\n".join(part for part in (faults_markdown(result.faults), drift_markdown(result.drift)) if part)
+        return problems_markdown(result.faults, result.drift)
     rows = [
         (f"`{prefix}`", f"`{target}`", *numbers, _status(record, result), record.plan.reason)
         for record in result.records

@@ -53,7 +53,12 @@ def drift_json(drift: Drift) -> dict[str, Any]:
 
 def check_markdown(result: CheckResult) -> str:
     """Returns every difference and every fault; empty where everything matches."""
-    return "\n\n".join(part for part in (faults_markdown(result.faults), drift_markdown(result.drift)) if part)
+    return problems_markdown(result.faults, result.drift)
+
+
+def problems_markdown(faults: Sequence[Fault], drift: Sequence[Drift]) -> str:
+    """Returns every fault, then every difference; empty where there are none."""
+    return "\n\n".join(part for part in (faults_markdown(faults), drift_markdown(drift)) if part)
 
 
 def faults_markdown(faults: Sequence[Fault]) -> str:

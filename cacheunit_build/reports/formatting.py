@@ -122,7 +122,10 @@ def unit_text(entry: LockEntry) -> str:
 
 
 def names_together(prefixes: Iterable[str]) -> str:
-    """Returns the prefixes, each once, several variants of one as their number, and at most eight of them."""
+    """Returns the names of prefixes in one line: at most eight, with several variants of one prefix counted.
+
+    a, b@x, b@y, a, c@z -> a, b (2 variants), c@z
+    """
     variants: dict[str, dict[str, None]] = {}
     for prefix in prefixes:
         variants.setdefault(prefix.partition("@")[0], {})[prefix] = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cacheunit_build.reports.formatting import plural
+
 if TYPE_CHECKING:
     from cacheunit_build.domain.lock import Lock, LockEntry
 
@@ -41,7 +43,7 @@ def _entry(entry: LockEntry) -> str:
 def _units(tokens: int, unit: int) -> str:
     """Formats a count in full units: "10 units of 128", "10 units of 128 + 20 tokens"."""
     full, rest = divmod(tokens, unit)
-    return f"{full:,} unit{'s' * (full != 1)} of {unit:,}" + (f" + {rest:,} tokens" if rest else "")
+    return f"{plural(full, 'unit')} of {unit:,}" + (f" + {plural(rest, 'token')}" if rest else "")
 
 
 def _short(fingerprint: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
-from cacheunit_build.reports.formatting import columns, with_former_keys
+from cacheunit_build.reports.formatting import columns, plural, with_former_keys
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.target import FormatName, Price, Target
@@ -43,9 +43,7 @@ class ProbeContext:
 
 def probe_json(result: ProbeResult, context: ProbeContext) -> dict[str, Any]:
     """Returns the JSON report of `probe`; `primes` is the former name of `warm_up_requests`."""
-    report = asdict(result)
-    del report["leading_tokens"]
-    report = with_former_keys(report, {"primes": "warm_up_requests"})
+    report = with_former_keys(asdict(result), {"primes": "warm_up_requests"})
     return {**report, "target": target_toml(result, context)}
 
 
@@ -58,11 +56,11 @@ def probe_text(result: ProbeResult, context: ProbeContext) -> str:
         ("minimum", _tokens_or_none(result.minimum)),
         ("offset", _tokens_or_none(result.offset)),
         ("marker", "unknown" if result.kind == "unknown" else result.marker or "not needed"),
-        ("warm-up", "unknown" if requests is None else _count(requests, "request")),
+        ("warm-up", "unknown" if requests is None else plural(requests, "request")),
         ("delay", _delay(result.delay)),
         ("last token", _last_token(result)),
         ("repeat", _VERBATIM[result.verbatim]),
-        ("sent", f"{result.requests:,} requests, {result.tokens_sent:,} tokens"),
+        ("sent", f"{plural(result.requests, 'request')}, {plural(result.tokens_sent, 'token')}"),
     ]
     paragraphs = [columns(rows), *(f"note: {note}" for note in result.notes)]
     if result.reason:
@@ -94,11 +92,6 @@ def _tokens(count: int | None) -> str:
 def _tokens_or_none(count: int | None) -> str:
     """Returns a number of tokens as text, `none` for 0."""
     return "none" if count == 0 else _tokens(count)
-
-
-def _count(number: int, noun: str) -> str:
-    """Returns a number with its noun, in the plural if needed."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _delay(seconds: float | None) -> str:
@@ -270,7 +263,7 @@ def dry_run_text(budget: ProbeBudget, content: str) -> str:
     rows = [
         ("requests", f"at most {budget.requests:,}"),
         ("input", f"at most {budget.tokens:,} tokens in all"),
-        ("output", f"limited to {_count(budget.output, 'token')} per request, if the server keeps to it"),
+        ("output", f"limited to {plural(budget.output, 'token')} per request, if the server keeps to it"),
         ("cost", f"{cost}; plus the output"),
         ("content", content),
     ]

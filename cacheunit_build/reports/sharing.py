@@ -50,7 +50,12 @@ def _node_json(node: SharingNode) -> dict[str, Any]:
 
 
 def sharing_text(targets: Sequence[TargetSharing]) -> str:
-    """Returns the tree of each target: units from the front, and the artifacts that have them."""
+    """Returns a tree for each target: how many leading units artifacts share, and below, how many follow in each.
+
+    3  b, support     both begin with the same 3 units
+      4  b            then b has 4 of its own
+      1  support      and support has 1
+    """
     return "\n\n".join("\n".join(_target_lines(item)) for item in targets)
 
 

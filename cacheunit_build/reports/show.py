@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from cacheunit_build.reports.formatting import escape_unprintable, unit_text
+from cacheunit_build.reports.formatting import escape_unprintable, tokens_cell, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,8 @@ def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
         lines[-1] += f"|{_token_text(piece)}"
     entry = artifact.entry
     unit = f" (unit of {entry.unit:,})" if entry.unit else ""
-    lines.append(f"=== {entry.tokens:,} static tokens, {unit_text(entry)}{unit}")
+    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(entry)
+    lines.append(f"=== {tokens_cell(entry.tokens, artifact.margin)} static tokens, {units}{unit}")
     return "\n".join(line for line in lines if line)
 
 
@@ -48,7 +49,7 @@ def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
         first, after = bisect_right(starts, start) - 1, bisect_left(starts, start + len(padding))
         marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
         marks.setdefault(after, []).append("--- end of padding")
-    for boundary in range(entry.unit, len(pieces), entry.unit) if entry.unit else ():
+    for boundary in range(entry.unit, len(pieces), entry.unit) if entry.unit and not artifact.margin else ():
         marks.setdefault(boundary, []).append(f"=== unit {boundary // entry.unit:,} ends after {boundary:,} tokens")
     if artifact.unstable:
         marks.setdefault(entry.tokens, []).append(f"... {artifact.unstable} tokens that may change with what follows")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _CONTEXT = 3
 _MOST_COMPARED = 4_000_000  # lines of one text times lines of the other
-_SYMBOLS = {"\t": "→", "\n": "↵", "\r": "␍", "\u00a0": "⍽", "\u200b": "⟨U+200B⟩"}
+_SYMBOLS = {"\t": "→", "\r": "␍", "\u00a0": "⍽"}
 
 
 def text_diff(old: str, new: str, *, name: str) -> str:

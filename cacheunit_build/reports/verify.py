@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.endpoints.verify import nothing_differs
-from cacheunit_build.reports.formatting import columns
+from cacheunit_build.reports.formatting import columns, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,10 +55,10 @@ def _compared(results: Sequence[VerifyResult]) -> list[VerifyResult]:
 def _warm_up_state(result: VerifyResult) -> str:
     """Returns after how many requests an artifact is cached, or that it is not."""
     if result.verdict == "as predicted":
-        return f"cached after {result.continuation} requests"
+        return f"cached after {plural(result.continuation, 'request')}"
     if result.verdict == "unknown":
         return "sent, but it is unknown whether it is cached"
-    return f"not cached after {result.continuation + 1} requests"
+    return f"not cached after {plural(result.continuation + 1, 'request')}"
 
 
 def _tokens(count: int | None) -> str:

@@ -89,6 +89,8 @@ def _compile(environment: BoundedEnvironment, source: str, path: str, variables:
         return environment.template_class.from_code(environment, code, environment.make_globals(None))
     except RecursionError:
         raise fail("the chat template is nested too deeply", path=path) from None
+    except (SyntaxError, ValueError) as error:  # "break" outside of a loop, too many nested loops, a huge number
+        raise fail(f"the chat template is not valid: {getattr(error, 'msg', error)}", path=path) from None
     except TemplateError as error:
         raise fail(str(error), path=path, line=getattr(error, "lineno", None)) from None
 
@@ -120,8 +122,8 @@ def _from_config(data: bytes, path: str) -> tuple[str, dict[str, str]]:
     template = config.get("chat_template") if isinstance(config, dict) else None
     # One template, or a list of {"name": "default", "template": "…"}.
     if isinstance(template, list):
-        by_name = {item.get("name"): item.get("template") for item in template if isinstance(item, dict)}
-        template = by_name.get("default")
+        named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
+        template = next(named, {}).get("template")
     if not isinstance(template, str):
         raise fail('has no "chat_template"', path=path, hint="newer models keep it in chat_template.jinja")
     # A special token is a text, or {"content": "<s>", …}.

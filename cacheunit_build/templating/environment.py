@@ -107,7 +107,7 @@ class ConcatGenerator(CodeGenerator):
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, in which `*` and `**` cannot produce values of unlimited size."""
+    """Jinja's sandbox, in which a text or list cannot be repeated without limit, nor an exponent be large."""
 
     intercepted_binops = frozenset({"*", "**"})
 

@@ -106,6 +106,7 @@ class Renderer:
 
         def trace(template: str, *keys: str | int) -> str:
             """Renders a template with tracing; returns an empty text where that fails."""
+            environment.budget.reset()
             try:
                 text = join_traced(environment.get_template(template).generate(variables))
             except _TRACING_ERRORS:
@@ -149,7 +150,7 @@ class Renderer:
             try:
                 values[name] = self._load_data_file(manifest, name, normal_path(file))
             except CacheunitError as error:
-                faults += (f if f.path else manifest.fault(f.message, "data", name, hint=f.hint) for f in error.faults)
+                faults += error.faults_at(manifest.path, manifest.line("data", name))
         if faults:
             raise CacheunitError(*faults)
         return values
@@ -184,7 +185,7 @@ class Renderer:
             try:
                 first, second = (self._render_template(name, variables) for _ in range(2))
             except CacheunitError as error:
-                faults += (f if f.path else manifest.fault(f.message, key, index, hint=f.hint) for f in error.faults)
+                faults += error.faults_at(manifest.path, manifest.line(key, index))
                 continue
             if first != second:
                 faults.append(manifest.fault(f'"{name}" renders differently each time', key, index))

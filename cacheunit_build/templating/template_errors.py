@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
 from cacheunit_build.templating.environment import NONDETERMINISTIC, MissingNameError, type_name
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def explain_template_error(error: Exception, render: FailedRender) -> CacheunitE
     """Returns the error to report for an exception that a template raised, with file, line and hint."""
     path, line = _location(error, render)
     if isinstance(error, CacheunitError):
-        faults = (f if f.path else Fault(message=f.message, path=path, line=line, hint=f.hint) for f in error.faults)
-        return CacheunitError(*faults)
+        return CacheunitError(*error.faults_at(path, line))
     message, hint = _describe(error, render)
     return fail(message, path=path, line=line, hint=hint)
 

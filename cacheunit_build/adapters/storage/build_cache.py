@@ -119,7 +119,7 @@ class BuildCache:
         self._write_stamp(record, observed, value["vocabularies"])
 
     def confirm(self, observed: Mapping[str, tuple[str, Stat]]) -> None:
-        """Records that all files match the record, so that the next build need not read those that this one had to read."""
+        """Records that all files match the record, so that the next build need not read those read now."""
         write_cache_file(str(self._folder / "seen.json"), json.dumps([self._digest, self._begun]).encode())
         record = self.last_record()
         if record is not None:

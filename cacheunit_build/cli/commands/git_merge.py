@@ -30,10 +30,11 @@ _file = click.Path(path_type=Path)
 def merge(context: Context, base: Path, ours: Path, theirs: Path, path: str) -> int:
     """Merge three locks into OURS, as git's merge driver.
 
-    PATH is the name of the lock in messages. Exit code 1: there are conflicts, which are marked in OURS.
+    PATH is the name of the lock in messages. Exit code 1: there are conflicts, which are marked in
+    OURS, or a lock is invalid.
     """
     from cacheunit_build.adapters.git.merge_driver import merge_texts
-    from cacheunit_build.lockfile.format import write_lock
+    from cacheunit_build.lockfile.format import lock_bytes
     from cacheunit_build.lockfile.merge import merge_locks
 
     # Git reads the result from OURS; exit code 0 is a clean merge, another one up to 128 leaves the file in conflict.
@@ -46,7 +47,7 @@ def merge(context: Context, base: Path, ours: Path, theirs: Path, path: str) -> 
         return DIFFERENT
     merged = merge_locks(*locks)
     if not merged.conflicts:
-        _write(goal, write_lock(merged.lock))
+        _write(goal, lock_bytes(merged.lock))
         return OK
     _write(goal, _with_markers(context.folder, merged, locks))
     print_faults(Fault(message=str(conflict), path=path) for conflict in merged.conflicts)
@@ -62,13 +63,13 @@ def _parse(texts: Sequence[bytes], path: str) -> tuple[list[Lock], list[Fault]]:
     Raises:
         CacheunitError: a newer version of this program wrote one of them.
     """
-    from cacheunit_build.lockfile.format import EMPTY, LockUnknownError, parse_lock
+    from cacheunit_build.lockfile.format import EMPTY_LOCK, LockUnknownError, parse_lock
 
     locks: list[Lock] = []
     faults: list[Fault] = []
     for side, data in zip(("base", "ours", "theirs"), texts, strict=True):
         try:
-            locks.append(EMPTY if side == "base" and not data else parse_lock(data, f"{path} ({side})"))
+            locks.append(EMPTY_LOCK if side == "base" and not data else parse_lock(data, f"{path} ({side})"))
         except LockUnknownError as error:
             faults += error.faults
     return locks, faults
@@ -81,9 +82,9 @@ def _with_markers(folder: Path, merged: MergedLock, locks: Sequence[Lock]) -> by
     base, which marks every difference.
     """
     from cacheunit_build.adapters.git.merge_driver import merge_texts
-    from cacheunit_build.lockfile.format import write_lock
+    from cacheunit_build.lockfile.format import lock_bytes
 
-    base, ours, theirs = (write_lock(merged.resolved_with(lock)) for lock in locks)
+    base, ours, theirs = (lock_bytes(merged.resolved_with(lock)) for lock in locks)
     text = merge_texts(folder, base, ours, theirs)
     return text.data if text.conflict else merge_texts(folder, None, ours, theirs).data
 

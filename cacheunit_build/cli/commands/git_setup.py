@@ -58,8 +58,8 @@ def _settings() -> dict[str, str]:
 
     Git runs both commands in a shell, and also from editors and hooks, where no virtual environment is active. So they
     name the running interpreter by its absolute path; the settings are not shared, so the path of this machine does no
-    harm. If it no longer exists, they do what git does without them. `-P` is there because git runs them in the work
-    tree, whose files must not be imported.
+    harm. If that interpreter is gone, locks are merged by line and shown unchanged. `-P` keeps Python from importing
+    files of the work tree, in which git runs the commands.
     """
     python = f"{shlex.quote(Path(sys.executable).as_posix())} -P"
     merge_by_line = "git merge-file -L ours -L base -L theirs %A %O %B"

@@ -40,11 +40,11 @@ def watch(context: Context, *, poll: bool, jobs: int) -> int:
 
 def project_opener(project: OpenProject) -> Callable[[], Adapters]:
     """Returns a function that opens the project again at each call, with vocabularies that stay loaded."""
-    latest = [project]
 
     def reopen() -> Adapters:
-        latest[0] = latest[0].reopened()
-        return latest[0].adapters
+        nonlocal project
+        project = project.reopened()
+        return project.adapters
 
     return reopen
 

@@ -152,7 +152,7 @@ def unstable_boundary(artifact: Artifact, cache: CacheRule) -> Problem | None:
         f"the last {'token' if one else _plural(artifact.unstable, 'token')} may change with the text that follows"
     )
     if unit and (tokens + artifact.unstable) // unit > tokens // unit:
-        return UNSTABLE_BOUNDARY.problem(f"{message}: 1 unit of {unit:,} less is cached", severity="warning")
+        return UNSTABLE_BOUNDARY.problem(f"{message}, so 1 more unit of {unit:,} is not cached", severity="warning")
     return UNSTABLE_BOUNDARY.problem(f"{message}, and {'is' if one else 'are'} not cached")
 
 

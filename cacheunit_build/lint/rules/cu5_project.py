@@ -53,7 +53,7 @@ _CONFUSABLE = str.maketrans(
 )
 # {% include "x" %}, {{ macro("x") }}, {% set name = "x" %}
 _REFERENCE = re.compile(
-    r"\{%[-+]?\s*(?:include|import|from|extends)\b(.*?)%\}|\{\{.*?\}\}|\{%[-+]?\s*set\b(.*?)%\}", re.DOTALL
+    r"\{%[-+]?\s*(?:include|import|from|extends)\b.*?%\}|\{\{.*?\}\}|\{%[-+]?\s*set\b.*?%\}", re.DOTALL
 )
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
 # Files for people, which no template includes.
@@ -104,7 +104,7 @@ def unused_templates(
 
 
 def _quoted_names(text: str) -> Iterator[str]:
-    """Yields every quoted text in the statements and expressions of a template."""
+    """Yields every quoted text in the expressions, includes, imports and `set` statements of a template."""
     for match in _REFERENCE.finditer(text):
         yield from (double or single for double, single in _QUOTED.findall(match[0]))
 
