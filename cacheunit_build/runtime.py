@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.settings import find_settings
 from cacheunit_build.domain.target_table import extended_table
@@ -22,12 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
-LOCK_VERSION = 1
-"""The version of the lock's format that this code reads."""
-
+_ENTRY_KEYS = ("tokens", "counted", "unit", "text", "request")
 _TARGETS = Path(__file__).parent / "targets"
 
-_loaded: dict[tuple[str, str], Prefix] = {}
+_loaded: dict[tuple[str, ...], Prefix] = {}
 
 
 class IntegrityError(CacheunitError):
@@ -110,12 +107,13 @@ class Prefix:
             CacheunitError: `others` would replace a frozen part, or what follows is in the wrong form.
         """
         fragment: dict[str, Any] = json.loads(self._fragment)
-        replaced = sorted(fragment.keys() & others.keys())
+        request_format = format_of(fragment)
+        replaced = sorted((fragment.keys() | {request_format.messages_key}) & others.keys())
         if replaced:
             raise fail(f'"{replaced[0]}" is frozen in prefix "{self.name}"', hint="put what follows it into messages")
-        request_format = format_of(fragment)
-        if request_format.has_messages != (messages is not None):
-            wanted = "messages" if request_format.has_messages else "continuation"
+        has_messages = request_format.has_messages
+        if has_messages != (messages is not None) or (has_messages and continuation):
+            wanted = "messages, and no continuation" if has_messages else "continuation, and no messages"
             raise fail(f'request() of prefix "{self.name}" for {self.target} needs {wanted}')
         return {**request_format.append(fragment, [continuation] if messages is None else messages), **others}
 
@@ -139,10 +137,12 @@ class Prefix:
 
     @property
     def predicted(self) -> int:
-        """Tokens that a warm cache serves of it: full units, and none below the target's minimum."""
+        """Tokens that a warm cache serves of it; none below the minimum, all where the unit is unknown."""
+        from cacheunit_build.domain.cache_rule import CacheRule
+
         minimum, _ = _minimum_and_margin(self._root, self.target)
-        full_units = self.tokens - self.tokens % self._unit if self._unit else self.tokens
-        return 0 if self.tokens < minimum else full_units
+        rule = CacheRule(kind="blocks" if self._unit else "tokens", unit=self._unit or None, minimum=minimum)
+        return rule.reusable(self.tokens) or 0
 
 
 def load(name: str, *, target: str | None = None, root: str | Traversable | None = None, **axes: str | int) -> Prefix:
@@ -161,7 +161,7 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     """
     folder = _nearest_root(Path.cwd()) if root is None else _as_root(Path(root) if isinstance(root, str) else root)
     prefixes = _locked_prefixes(folder.joinpath(LOCK_FILE))
-    full_name = _variant_name(name, axes)
+    full_name = variant_name(name, axes)
     if full_name not in prefixes:
         raise fail(f'no prefix "{full_name}" is locked', hint=did_you_mean(full_name, prefixes))
     chosen = _chosen_target(full_name, target, prefixes[full_name])
@@ -169,7 +169,7 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     base = folder.joinpath(str(_settings(folder).get("build", "build"))).joinpath(full_name)
     text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
     fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
-    key = (full_name + chosen, entry["text"] + entry["request"])
+    key = (str(folder), full_name, chosen, json.dumps(entry))
     if key not in _loaded:
         _loaded[key] = Prefix(full_name, chosen, entry, (text, fragment), folder)
     return _loaded[key]
@@ -192,18 +192,25 @@ def _minimum_and_margin(root: Traversable, target: str) -> tuple[int, float]:
 
 
 def _settings(root: Traversable) -> Mapping[str, Any]:
-    """Returns the settings of the project, not validated, since only a build changes what they decide.
+    """Returns the settings of the project, without validating them: the build has done that.
 
     Raises:
         CacheunitError: a file of settings is not TOML, or two files have settings.
     """
-    pyproject, own = (_read(root.joinpath(name)) for name in ("pyproject.toml", "cacheunit.toml"))
-    table: Mapping[str, Any] = find_settings(pyproject, own)[0].value
+    pyproject, own = (_read(root.joinpath(name)) for name in SETTINGS_FILES)
+    document, _ = find_settings(pyproject, own)
+    table: Mapping[str, Any] = document.value
+    if not isinstance(table, dict):
+        raise fail('"tool.cacheunit" must be a table', path=document.path)
     return table
 
 
 def _read(file: Traversable) -> bytes | None:
-    return file.read_bytes() if file.is_file() else None
+    """Returns the bytes of a file; None if it does not exist."""
+    try:
+        return file.read_bytes() if file.is_file() else None
+    except OSError as error:
+        raise fail(f"the file cannot be read: {error.strerror}", path=str(file)) from None
 
 
 def _nearest_root(start: Path) -> Traversable:
@@ -223,20 +230,17 @@ def _locked_prefixes(path: Traversable) -> dict[str, dict[str, dict[str, Any]]]:
     """Returns the entries of a lock, by prefix and target."""
     try:
         lock = json.loads(path.read_bytes())
-        version, prefixes = lock["version"], lock["prefixes"]
-    except (ValueError, KeyError, TypeError):
+        version = lock["version"]
+        if version != LOCK_VERSION:
+            raise fail(f"the lock has version {version}; this cacheunit reads version {LOCK_VERSION}", path=str(path))
+        return {
+            name: {target: {key: entry[key] for key in _ENTRY_KEYS} for target, entry in entries.items()}
+            for name, entries in lock["prefixes"].items()
+        }
+    except OSError as error:
+        raise fail(f"the lock cannot be read: {error.strerror}", path=str(path)) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise fail("the lock is broken", path=str(path), hint='run "cacheunit build"') from None
-    if version != LOCK_VERSION:
-        raise fail(f"the lock has version {version}; this cacheunit reads version {LOCK_VERSION}", path=str(path))
-    entries: dict[str, dict[str, dict[str, Any]]] = prefixes
-    return entries
-
-
-def _variant_name(name: str, axes: Mapping[str, str | int]) -> str:
-    if not axes:
-        return name
-    values = {axis: str(value).lower() if isinstance(value, bool) else str(value) for axis, value in axes.items()}
-    return f"{name}@" + ",".join(f"{axis}={quote(values[axis], safe='')}" for axis in sorted(values))
 
 
 def _chosen_target(name: str, target: str | None, entries: Mapping[str, Any]) -> str:

@@ -134,7 +134,7 @@ def _commit(
         if changed or removed or lock is not None:
             files.commit(changed, removed, lock)
     finally:
-        files.sweep(folder)
+        files.remove_leftovers(folder)
 
 
 def _existing_files(files: ProjectFiles, keys: Iterable[ArtifactKey], folder: str) -> list[str]:
@@ -154,7 +154,7 @@ def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) ->
         for path, (data, _) in _artifact_files(compiled.artifacts, folder).items()
         if files.fingerprint(path) is None
     }
-    files.sweep(folder)
+    files.remove_leftovers(folder)
     if missing:
         files.commit(missing, (), None)
     return BuildResult(

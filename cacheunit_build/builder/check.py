@@ -47,7 +47,7 @@ def check(
         reuse = reusable_records(adapters.records, files.fingerprint, with_build_files=False)
         compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
         notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
-        if not files.exists(compiled.settings.build):
+        if not files.has_folder(compiled.settings.build):
             notes.append(f"there is no {compiled.settings.build}/: only the lock was compared")
         if compiled.faults:
             return CheckResult(faults=compiled.faults, notes=tuple(notes))
@@ -71,7 +71,7 @@ def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iter
     for drift in drift_between(lock, now):
         inputs = changed.of((drift.prefix, drift.target))
         yield replace(drift, because=tuple(change.path for change in inputs))
-    if adapters.files.exists(compiled.settings.build):
+    if adapters.files.has_folder(compiled.settings.build):
         yield from _build_folder_drift(adapters, compiled, lock)
 
 

@@ -91,7 +91,7 @@ def _same_manifests(files: ProjectFiles, record: BuildRecord) -> bool:
     """Returns whether the project has exactly the recorded manifests, and a build folder."""
     prefixes, _, build = record.folders
     manifests = {path for path in files.walk(prefixes) if path.lower().endswith(_MANIFESTS)}
-    return manifests == record.prefixes.keys() and files.exists(build)
+    return manifests == record.prefixes.keys() and files.has_folder(build)
 
 
 def _is_written(artifact: ArtifactRecord, build: str, fingerprint_of: Callable[[str], str | None]) -> bool:

@@ -51,9 +51,11 @@ class Context:
     @cached_property
     def root(self) -> Path:
         """The root of the project around the folder."""
-        from cacheunit_build.adapters.storage.project_files import find_root
+        from pathlib import Path
 
-        return find_root(self.folder).resolve()
+        from cacheunit_build.adapters.storage.discovery import find_root
+
+        return Path(find_root(str(self.folder))).resolve()
 
     def files(self) -> DiskFiles:
         """Returns the files of the project."""

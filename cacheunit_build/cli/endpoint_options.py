@@ -48,7 +48,7 @@ def open_endpoint(url: str, key_env: str | None, max_requests: int, timeout: flo
         timeout: seconds to wait for one response.
 
     Raises:
-        CacheunitError: the URL is not valid, the named variable is not set, or httpx is not installed.
+        CacheunitError: the URL or the key is not valid, the named variable is not set, or httpx is not installed.
     """
     from cacheunit_build.adapters.system.http_endpoint import KEY_VARIABLE, EndpointLimits, HttpEndpoint
 

@@ -55,7 +55,7 @@ class ChangeImpact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of a change in input-token prices (1 is the price of one uncached token); None where it is unknown.
+    """The cost of a change, as a multiple of the price of one uncached input token; None where it is unknown.
 
     Attributes:
         one_time: extra cost of the first request after the change, which has to write the cache again.
@@ -125,7 +125,15 @@ class CacheRule:
         return ChangeImpact(first=first, still_cached=still_cached, recomputed=recomputed)
 
     def _still_cached(self, old: int, new: int, common: int, *, on_block: bool) -> int | None:
-        """Returns the tokens served of `new` tokens, before the minimum is applied; `common` lead both versions."""
+        """Returns the tokens served of `new` tokens, before the minimum is applied; `common` lead both versions.
+
+        kind         unit  old   new    on_block  result
+        tokens             abcd  abce   True      3
+        blocks       2     abcd  abce   True      2
+        breakpoints        abcd  abce   True      0
+        breakpoints        abcd  abcde  True      4
+        breakpoints        abcd  abcde  False     0
+        """
         if self.kind == "tokens":
             return common
         if self.kind == "breakpoints":

@@ -1,4 +1,10 @@
-"""The names of files and folders with a fixed place in a project, relative to its root. Imports nothing."""
+"""The names of files and folders with a fixed place in a project, and of variants. Imports nothing."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LOCK_FILE = "cacheunit.lock"
 """The lockfile."""
@@ -8,3 +14,18 @@ SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 
 CACHE_FOLDER = ".cacheunit"
 """The local cache."""
+LOCK_VERSION = 1
+"""The version of the lock's format that this code reads and writes."""
+
+
+def variant_name(prefix: str, axes: Mapping[str, object]) -> str:
+    """Returns the name of a variant, such as `support/agent@locale=de,plan=pro`; without axes, that of the prefix."""
+    from urllib.parse import quote
+
+    values = ",".join(f"{axis}={quote(axis_spelling(axes[axis]), safe='')}" for axis in sorted(axes))
+    return f"{prefix}@{values}" if values else prefix
+
+
+def axis_spelling(value: object) -> str:
+    """Returns an axis value as it is in a variant's name."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

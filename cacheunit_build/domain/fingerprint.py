@@ -1,4 +1,4 @@
-"""Fingerprints: `sha256:` and 64 hex digits over exact bytes. All hashes of contents are made here."""
+"""Fingerprints: `sha256:` and 64 hex digits over exact bytes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class SourceFiles(Protocol):
     def fingerprint(self, path: str) -> str | None:
         """Returns the fingerprint of a file as it is now; None where there is no such file."""
 
-    def exists(self, folder: str) -> bool:
+    def has_folder(self, folder: str) -> bool:
         """Returns whether there is such a folder."""
 
     def walk(self, folder: str) -> Sequence[str]:
@@ -58,7 +58,7 @@ class ProjectFiles(SourceFiles, Protocol):
     def exclusive(self) -> AbstractContextManager[None]:
         """Locks the project against other builds."""
 
-    def sweep(self, folder: str) -> None:
+    def remove_leftovers(self, folder: str) -> None:
         """Removes temporary files that a killed build left."""
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
@@ -120,10 +120,10 @@ class TokenizerLoader(Protocol):
 
 
 class SecretScanner(Protocol):
-    """What finds secrets."""
+    """Finds secrets in texts."""
 
     def __call__(self, text: str) -> Sequence[tuple[int, int, str]]:
-        """Start and end of each secret in a text, and what kind of secret it is."""
+        """Returns start, end and kind of each secret in a text."""
 
 
 class EncoderLoader(Protocol):
@@ -149,13 +149,13 @@ class RecordStore(Protocol):
     """The store of the last build's record. It may be lost at any time: then there is no record."""
 
     def start(self) -> None:
-        """Marks the time at which a build begins to read: later changes of a file may have escaped it."""
+        """Marks the time at which a build begins to read: a file that changes later may have been read before."""
 
     def valid_record(self) -> BuildRecord | None:
         """Returns the last record, if the software and the vocabularies that made it did not change."""
 
     def last_record(self) -> BuildRecord | None:
-        """Returns the last record, whatever made it: what the lock was made from."""
+        """Returns the last record, even if the software or a vocabulary has changed since."""
 
     def save(
         self, record: BuildRecord, vocabularies: Collection[str], observed: Mapping[str, tuple[str, list[int]]]

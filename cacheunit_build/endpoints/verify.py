@@ -110,7 +110,7 @@ def _locked_artifacts(
     lock = read_lock(adapters.files)
     compiled = compile_or_fail(adapters, selection)
     # A checkout may come without build/, if artifacts are not committed.
-    has_build_folder = adapters.files.exists(compiled.settings.build)
+    has_build_folder = adapters.files.has_folder(compiled.settings.build)
     faults: list[Fault] = []
     for artifact in compiled.artifacts:
         if lock.entries.get(artifact.key) != artifact.entry:

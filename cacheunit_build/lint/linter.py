@@ -135,7 +135,7 @@ class _ProjectLinter:
     def _template_files(self) -> Iterator[Violation]:
         """Yields templates that no prefix uses, and templates whose names look alike."""
         folder = self._compiled.settings.templates
-        if not self._files.exists(folder):
+        if not self._files.has_folder(folder):
             return
         templates = {path: self._context.sources.text(path) for path in self._files.walk(folder)}
         looked_up = {lookup.path for record in self._compiled.records for lookup in record.lookups}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
 from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.validation import validate
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.document import Document, Keys
     from cacheunit_build.domain.protocols import SourceFiles
-
-VERSION = 1
-"""The version of the lock's format that this code reads and writes."""
 
 EMPTY_LOCK = Lock(targets={}, entries={})
 _CONFLICT_MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
@@ -37,7 +34,7 @@ class _LockFile:
 
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
-    version: Annotated[int, Limits(ge=VERSION, le=VERSION)]
+    version: Annotated[int, Limits(ge=LOCK_VERSION, le=LOCK_VERSION)]
     targets: Mapping[str, TargetIdentity]
     prefixes: Mapping[str, Mapping[str, LockEntry]]
 
@@ -70,7 +67,7 @@ def parse_lock(data: bytes, path: str) -> Lock:
 
     Raises:
         LockUnknownError: it has conflict markers, or is not a lock.
-        NewerLockError: it has a newer version than `VERSION`.
+        NewerLockError: it has a newer version than `LOCK_VERSION`.
     """
     text = data.decode("utf-8", "replace")
     marker = _CONFLICT_MARKERS.search(text)
@@ -100,8 +97,8 @@ def _unknown(message: str, path: str, line: int | None) -> LockUnknownError:
 
 def _refuse_newer(document: Document, data: bytes) -> None:
     version = document.value.get("version") if isinstance(document.value, dict) else None
-    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
-        message = f"the lock has version {version}; this cacheunit reads version {VERSION}"
+    if isinstance(version, int) and not isinstance(version, bool) and version > LOCK_VERSION:
+        message = f"the lock has version {version}; this cacheunit reads version {LOCK_VERSION}"
         line = read_json(data, document.path).line(("version",))
         hint = "use the cacheunit that wrote it, or a newer one"
         raise NewerLockError(Fault(message=message, path=document.path, line=line, hint=hint))
@@ -156,5 +153,5 @@ def lock_bytes(lock: Lock) -> bytes:
         name: {"profile": lock.targets[name].profile, "tokenizer": lock.targets[name].tokenizer}
         for name in sorted({target for _, target in lock.entries})
     }
-    value = {"version": VERSION, "targets": targets, "prefixes": prefixes}
+    value = {"version": LOCK_VERSION, "targets": targets, "prefixes": prefixes}
     return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"

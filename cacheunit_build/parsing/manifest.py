@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import urllib.parse
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.file_names import axis_spelling, variant_name
 from cacheunit_build.domain.manifest import Manifest, ManifestKeys, Variant
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.parsing.validation import json_schema, validate
@@ -137,7 +137,7 @@ def _matrix_faults(manifest: Manifest) -> Iterator[Fault]:
 def _axis_faults(manifest: Manifest, axis: str, values: tuple[object, ...]) -> Iterator[Fault]:
     spellings: set[str] = set()
     for index, value in enumerate(values):
-        spelling = _spelling(value)
+        spelling = axis_spelling(value)
         if value == "":
             yield manifest.fault(f'a value of axis "{axis}" is empty', "matrix", axis, index)
         elif not isinstance(value, str | int):
@@ -173,10 +173,4 @@ def expand(manifest: Manifest) -> tuple[Variant, ...]:
 
 
 def _variant(manifest: Manifest, axes: Mapping[str, AxisValue]) -> Variant:
-    suffix = ",".join(f"{axis}={urllib.parse.quote(_spelling(value), safe='')}" for axis, value in axes.items())
-    return Variant(name=f"{manifest.name}@{suffix}" if suffix else manifest.name, manifest=manifest, axes=axes)
-
-
-def _spelling(value: object) -> str:
-    """Returns an axis value as it is in a variant's name."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return Variant(name=variant_name(manifest.name, axes), manifest=manifest, axes=axes)

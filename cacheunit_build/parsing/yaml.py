@@ -43,7 +43,7 @@ def read_yaml(data: bytes, path: str, *, floats: bool = False) -> Document:
         floats: whether floats without quotes are numbers, which keep their spelling, and not text.
 
     Raises:
-        CacheunitError: every duplicate key, tag and alias that contains itself; other faults one at a time.
+        CacheunitError: a syntax error, or a limit that is exceeded, alone; otherwise every fault in the file.
     """
     text = decode(data, path)
     _refuse_tabs(text, path)
@@ -99,9 +99,9 @@ class _Loader(_Base):  # type: ignore[misc]
 
 
 def _refuse_deep_brackets(text: str, path: str) -> None:
-    """Raises a fault where too many brackets are open: the parsers recurse, and would crash."""
+    """Raises a fault where too many brackets are open, also in texts: the parsers recurse, and would crash."""
     depth = 0
-    for match in re.finditer(r"[\[{\]}\n]", text):
+    for match in re.finditer(r"[\[{\]}]", text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
         if depth > MOST_NESTED:
             line = text.count("\n", 0, match.start()) + 1

@@ -107,10 +107,7 @@ def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> 
     Raises:
         CacheunitError: every fault in the table.
     """
-    frame = document.value.get("frame")
-    if isinstance(frame, dict):
-        _refuse_arguments(frame.get("arguments"), document, table_keys)
-    faults = [*_format_faults(document, table_keys)]
+    faults = [*_format_faults(document, table_keys), *_argument_faults(document, table_keys)]
     try:
         keys = validate(TargetKeys, document, table_keys, keys_read_before=("extends",))
     except CacheunitError as error:
@@ -133,14 +130,15 @@ def _format_faults(document: Document, table_keys: tuple[str, ...]) -> Iterator[
         yield Fault(message=message, path=document.path, line=document.line((*table_keys, "request")))
 
 
-def _refuse_arguments(arguments: object, document: Document, table_keys: tuple[str, ...]) -> None:
-    """Raises a fault for a frame's argument that JSON does not have, such as a date of TOML."""
+def _argument_faults(document: Document, table_keys: tuple[str, ...]) -> Iterator[Fault]:
+    """Yields a fault for a frame's argument that JSON does not have, such as a date of TOML."""
+    frame = document.value.get("frame")
     try:
-        json.dumps(arguments, allow_nan=False)
+        json.dumps(frame.get("arguments") if isinstance(frame, dict) else None, allow_nan=False)
     except (TypeError, ValueError) as error:
         line = document.line((*table_keys, "frame", "arguments"))
         message = f'"frame.arguments" has a value that JSON does not have: {error}'
-        raise fail(message, path=document.path, line=line) from None
+        yield Fault(message=message, path=document.path, line=line)
 
 
 def find_target(name: str, targets: Mapping[str, Target]) -> Target | None:

@@ -32,11 +32,15 @@ class Clone:
             raise fail(f'"{folder}" is not in a git work tree: {reason}', hint='run "git init", or run this in a clone')
 
     def setting(self, name: str) -> str | None:
-        """Returns the value of a setting of this clone; None if it is not set."""
+        """Returns the value of a setting of this clone; None if it is not set.
+
+        Raises:
+            CacheunitError: git cannot read it.
+        """
         result = run_git(self._folder, "config", "--local", "--get", name)
         if result.returncode not in (0, _NOT_SET):
             raise fail(f'git cannot read the setting "{name}": {git_message(result)}')
-        return result.stdout.decode().removesuffix("\n") if result.returncode == 0 else None
+        return result.stdout.decode("utf-8", "replace").removesuffix("\n") if result.returncode == 0 else None
 
     def set(self, name: str, value: str) -> None:
         """Writes a setting, and replaces all values that it has.
@@ -68,9 +72,12 @@ class Clone:
 
         Returns:
             The value of each attribute, "unspecified" if it has none.
+
+        Raises:
+            CacheunitError: git cannot read them.
         """
         result = run_git(self._folder, "check-attr", "-z", *names, "--", path)
         if result.returncode != 0:
             raise fail(f'git cannot read the attributes of "{path}": {git_message(result)}')
-        fields = result.stdout.decode().split("\0")  # path, name, value, path, name, value, …
+        fields = result.stdout.decode("utf-8", "replace").split("\0")  # path, name, value, path, name, value, …
         return dict(zip(fields[1::3], fields[2::3], strict=True))

@@ -210,7 +210,7 @@ class RevisionFiles:
         data = self.read(path)
         return None if data is None else fingerprint(data)
 
-    def exists(self, folder: str) -> bool:
+    def has_folder(self, folder: str) -> bool:
         """Returns whether a folder exists."""
         return any(path.startswith(f"{folder}/") for path in self._entries)
 
@@ -223,7 +223,7 @@ class RevisionFiles:
         below = (path for path in self._entries if path.startswith(f"{folder}/"))
         paths = sorted(path for path in below if not _has_hidden_part(path[len(folder) + 1 :]))
         for path in paths:
-            if self._entries[path].mode == _LINK and self.exists(self._link_target(path)):
+            if self._entries[path].mode == _LINK and self.has_folder(self._link_target(path)):
                 raise fail("a link to a folder is not followed", path=path)
         return [path for path in paths if self._entries[path].mode.startswith((_FILE, _LINK))]
 

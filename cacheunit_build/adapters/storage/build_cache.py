@@ -39,12 +39,13 @@ class _ParsedFile:
 class BuildCache:
     """The record of the last build in one file, which begins with the hash of what follows.
 
-    The stat of a file stands for its content only if the file last changed before the build that recorded it began, by
+    An unchanged stat means unchanged content only if the file last changed before the build that recorded it began, by
     the clock of the file system.
 
     Args:
         folder: the cache folder, which need not exist.
         outputs: returns what a build and a check print that have nothing to do; without it, no stamp is written.
+        parsed: the cache file as it was parsed before, used while its digest is the same.
     """
 
     def __init__(self, folder: Path, outputs: Outputs | None = None, parsed: _ParsedFile | None = None) -> None:
@@ -79,7 +80,7 @@ class BuildCache:
         return self.last_record()
 
     def last_record(self) -> BuildRecord | None:
-        """Returns the last record, whatever made it."""
+        """Returns the last record, even if the software or a vocabulary has changed since."""
         return self._latest.record
 
     def recorded_files(self) -> Mapping[str, tuple[str, Stat]]:

@@ -102,7 +102,7 @@ class BuildStamp:
         return True
 
     def _newest(self, paths: Sequence[str]) -> int | None:
-        """Returns the latest modification time of these files; None if the stat of one differs from the stamp."""
+        """Returns the latest change of these files, by mtime or ctime; None if a stat differs from the stamp."""
         numbers: list[int] = []
         root, lstat = self._root, os.lstat
         for path in paths:

@@ -16,7 +16,7 @@ class LinkedFolderError(Exception):
 
 
 def find_root(start: str) -> str:
-    """Returns the nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
+    """Returns the nearest folder from `start` upwards with settings, a lock or `prefixes/`; `start` where none has."""
     folder = start
     while True:
         if _is_root(folder):

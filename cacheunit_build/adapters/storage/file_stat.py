@@ -1,4 +1,4 @@
-"""The stat of a file: as long as it is unchanged, so is the content, as in git's index.
+"""The stat of a file. While it is unchanged and old enough, the file's content is unchanged too, as in git's index.
 
 Imports next to nothing, since the fast path needs it.
 """
@@ -26,7 +26,7 @@ def stat_of(path: str | Path) -> Stat | None:
         status = os.stat(path)
     except OSError:
         return None
-    return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
+    return _numbers(status)
 
 
 def stat_unless_link(path: str) -> Stat | None:
@@ -35,15 +35,21 @@ def stat_unless_link(path: str) -> Stat | None:
         status = os.lstat(path)
     except OSError:
         return None
-    if S_ISLNK(status.st_mode):
-        return None
+    return None if S_ISLNK(status.st_mode) else _numbers(status)
+
+
+def _numbers(status: os.stat_result) -> Stat:
     return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def surely_before(time: int) -> int:
-    """Returns the time before which a file surely changed earlier than `time`, however coarse recorded times are.
+    """Returns a time such that a file whose recorded change is earlier surely changed before `time`.
+
+    time      result
+    10.5 s    10.4 s    (fine times)
+    10.0 s     8.0 s    (a whole second: the file system may record two seconds only)
 
     Args:
-        time: nanoseconds, by the clock of the file system. One that is a whole second is of a coarse file system.
+        time: nanoseconds, by the clock of the file system.
     """
     return time - (_FINE if time % 1_000_000_000 else _COARSE)

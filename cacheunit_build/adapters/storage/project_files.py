@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cacheunit_build.adapters.storage import discovery
 from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
 from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below
 from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 
 ObservedFile = tuple[str, list[int]]
 """The fingerprint and the stat of a file at the time it was read or written."""
-
-
-def find_root(start: Path) -> Path:
-    """Returns the nearest folder from `start` upwards that has settings or manifests; `start` where none has."""
-    return Path(discovery.find_root(str(start)))
 
 
 class DiskFiles:
@@ -140,7 +134,7 @@ class DiskFiles:
         """Returns path -> fingerprint and stat, at that time, of every file that was read or written."""
         return self._observed
 
-    def exists(self, folder: str) -> bool:
+    def has_folder(self, folder: str) -> bool:
         """Returns whether there is such a folder."""
         return (self.root / folder).is_dir()
 
@@ -171,6 +165,6 @@ class DiskFiles:
             if stat is not None:
                 self._observed[path] = (fingerprint(data), stat)
 
-    def sweep(self, folder: str) -> None:
+    def remove_leftovers(self, folder: str) -> None:
         """Removes temporary files that a killed build left. Only for the holder of `exclusive`."""
         remove_leftovers(self.root, folder)

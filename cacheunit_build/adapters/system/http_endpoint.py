@@ -53,11 +53,13 @@ class HttpEndpoint:
         key: the API key, sent in the header that the request format defines; None for an endpoint without one.
 
     Raises:
-        CacheunitError: the URL is not valid, or httpx is not installed.
+        CacheunitError: the URL or the key is not valid, or httpx is not installed.
     """
 
     def __init__(self, url: str, limits: EndpointLimits, *, key: str | None = None) -> None:
         self._base = _base_url(url)
+        if key and not re.fullmatch(r"[!-~]+", key):  # httpx would fail, and quote the key in its message
+            raise fail("the API key has a space, a line end or a character that is not ASCII")
         self._limits = limits
         self._key = key
         self._client = _client(limits.timeout)
@@ -166,7 +168,7 @@ class HttpEndpoint:
         tries: int = _MAX_TRIES,
     ) -> Any:  # noqa: ANN401 - JSON
         """Sends one request and returns its JSON; retries where the server is busy, slow or breaks off."""
-        fault: CacheunitError | None = None
+        last_error: CacheunitError | None = None
         for attempt in range(tries):
             if self.requests_sent >= self._limits.max_requests:
                 message = f"more than {self._limits.max_requests} requests are needed"
@@ -175,10 +177,10 @@ class HttpEndpoint:
             try:
                 return self._request_once(method, url, headers, body)
             except _RetryableError as error:
-                fault = error.fault
+                last_error = error.to_raise
                 if attempt + 1 < tries:
                     _sleep(min(error.retry_after or 2.0**attempt, _MAX_RETRY_WAIT))
-        raise fault or fail(f"{url} does not answer")
+        raise last_error or fail(f"{url} does not answer")
 
     def _request_once(self, method: str, url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> Any:  # noqa: ANN401 - JSON
         """Sends one request and returns its JSON.
@@ -272,13 +274,13 @@ class _RetryableError(Exception):
     """A failed request that is worth another try.
 
     Args:
-        fault: the error to raise after the last try.
+        to_raise: the error to raise after the last try.
         retry_after: seconds to wait first, where the server says so.
     """
 
-    def __init__(self, fault: CacheunitError, retry_after: float | None = None) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
+    def __init__(self, to_raise: CacheunitError, retry_after: float | None = None) -> None:
+        super().__init__(str(to_raise))
+        self.to_raise = to_raise
         self.retry_after = retry_after
 
 

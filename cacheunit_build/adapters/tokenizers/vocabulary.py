@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.fingerprint import PREFIX
+from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -128,7 +127,7 @@ class Vocabulary:
 
     def as_estimate(self, margin: float) -> Vocabulary:
         """Returns this vocabulary as an estimate for another model: without control tokens, counts within `margin`."""
-        identity = PREFIX + hashlib.sha256(f"{self.identity} within {margin}".encode()).hexdigest()
+        identity = fingerprint(f"{self.identity} within {margin}".encode())
         return Vocabulary(
             engine=self.engine,
             identity=identity,

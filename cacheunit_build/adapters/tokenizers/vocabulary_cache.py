@@ -6,6 +6,7 @@ it and its checksum is right; otherwise the vocabulary file is parsed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import struct
@@ -64,8 +65,9 @@ class VocabularyCache:
             digest, ranks = self._unsaved.popitem()
             path = self._path(digest)
             if path is not None:
-                body = _code_digest() + _pack(ranks)
-                write_cache_file(str(path), hashlib.sha256(body).digest() + body)
+                with contextlib.suppress(OSError):  # the package may be installed without its source files
+                    body = _code_digest() + _pack(ranks)
+                    write_cache_file(str(path), hashlib.sha256(body).digest() + body)
 
     def _path(self, digest: str) -> Path | None:
         return None if self._folder is None else self._folder / f"{digest}.ranks"

@@ -99,7 +99,7 @@ def _baseline(folder: Path, project: OpenProject, against: str | None) -> Baseli
     path = None if against is None else folder / against
     if path is not None and path.is_dir():
         files = DiskFiles(path)
-        if not files.exists("prefixes") and not _has_project_file(files):
+        if not files.has_folder("prefixes") and not _has_project_file(files):
             raise fail(f'there is no project in "{against}"', hint="name a folder with manifests or settings")
         return Baseline(label=str(against), old_version=lambda: _old_version(project, files))
     if path is not None and path.is_file():
