@@ -446,6 +446,13 @@ def test_randomness_is_refused(source: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "source", ["{% break %}", "{% for x in y %}" * 25 + "{% endfor %}" * 25, "{{ " + "9" * 5000 + " }}"]
+)
+def test_a_template_that_jinja_cannot_compile_is_an_error(source: str) -> None:
+    refused(source)
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "{{ messages.__class__.__mro__ }}",

@@ -190,6 +190,14 @@ def test_a_table_fits_the_width_of_the_terminal(shop: Project, columns: int) -> 
 
 
 @pytest.mark.slow
+def test_a_report_without_rows_is_shown_on_a_terminal(project: Project) -> None:
+    project.write(
+        {"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": "Answer each question in one sentence.\n" * 40}
+    )
+    assert on_terminal(project, "lint").rstrip().endswith("no violations")
+
+
+@pytest.mark.slow
 def test_names_that_look_like_markup_are_printed_unchanged(shop: Project) -> None:
     shop.write({"prefixes/[bold].yaml": "system: c.md.j2\n"})
     assert "[bold]" in on_terminal(shop, "build")
@@ -331,11 +339,26 @@ def test_a_group_without_a_command_shows_its_help_and_fails(shop: Project) -> No
     assert ran.err.startswith("Usage: cacheunit git ")
 
 
+def test_an_estimate_counts_the_same_tokens_as_a_build(project: Project) -> None:
+    project.write({"prefixes/a.yaml": "system: a.j2\ntargets: [openai]\n", "templates/a.j2": "Answer the question"})
+    project.build()
+    counted = project.run("count", "templates/a.j2", "--target", "openai", "--format", "json").json
+    (artifact,) = project.run("explain", "a", "--format", "json").json["artifacts"]
+    assert (counted["tokens"], counted["unstable"]) == (artifact["tokens"], 0)
+
+
 def test_an_estimate_is_never_called_aligned(shop: Project) -> None:
     shop.write({"hi.md": "hi\n"})
     ran = shop.run("count", "hi.md", "--target", "openai", "--unit", "1")
     assert (ran.code, ran.out) == (0, "3\n")
     assert ran.err.splitlines()[1] == "not aligned to the unit of 1, since the count is an estimate"
+
+
+def test_show_tokens_claims_no_units_of_an_estimate(project: Project) -> None:
+    project.write({"prefixes/a.yaml": "system: a.j2\ntargets: [kimi]\n", "templates/a.j2": "Answer briefly.\n" * 300})
+    lines = project.run("show", "a", "--tokens").out.splitlines()
+    assert [line for line in lines if " ends after " in line] == []
+    assert re.fullmatch(r"=== ~[\d,]+ ±35 % static tokens, not aligned, since the count is an estimate.*", lines[-1])
 
 
 def test_show_tokens_marks_where_units_and_padding_end(shop: Project) -> None:

@@ -44,6 +44,13 @@ def test_the_fast_path_prints_what_the_full_command_line_prints(shop: Project, c
     assert run_program(shop, command) == (full.code, full.out, full.err)
 
 
+def test_the_last_of_several_folders_counts(shop: Project) -> None:
+    elsewhere = shop.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    full = shop.cacheunit("-C", elsewhere, "-C", shop.root, "-v", "check")
+    assert run_program(shop, "-C", str(elsewhere), "-C", str(shop.root), "check") == (0, full.out, "")
+
+
 @pytest.mark.parametrize("command", ["build", "check"])
 def test_the_fast_path_loads_no_heavy_package(shop: Project, command: str) -> None:
     age_sources(shop)

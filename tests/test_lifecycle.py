@@ -763,6 +763,24 @@ def run_without_reader(project: Project, *command: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
+def test_an_output_that_cannot_be_written_is_an_error(shop: Project) -> None:
+    for _ in range(2):  # the second build has nothing to do
+        with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+            ran = subprocess.run([*PROGRAM, "build"], cwd=shop.root, stdout=full, stderr=subprocess.PIPE, check=False)
+        assert (ran.returncode, ran.stderr.startswith(b"error: cannot write to standard output: ")) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["check", "build --locked"])
+def test_a_target_may_be_named_by_a_model_everywhere(shop: Project, command: str) -> None:
+    shop.write({"build/a/deepseek-v4.txt": "edited"})
+    by_name, by_model = (
+        shop.run(*command.split(), "--target", name, "--format", "json") for name in ("deepseek-v4", "deepseek-v4-pro")
+    )
+    assert (by_name.code, by_model.code, by_name.json["drift"]) == (1, 1, by_model.json["drift"])
+
+
+@pytest.mark.slow
 def test_a_closed_standard_output_is_not_a_bug(shop: Project) -> None:
     shop.edit(STYLE, "five", "six")
     code, errors = run_without_reader(shop, "build")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -93,6 +95,38 @@ def test_a_request_refuses_frozen_keys_and_arguments_of_another_format(locked: P
         load("one", root=locked.root).request(continuation="x")
     with pytest.raises(CacheunitError, match="needs continuation"):
         load("many", target="plain", root=locked.root).request(messages=[])
+
+
+def test_nothing_that_is_to_follow_a_prefix_is_dropped(locked: Project) -> None:
+    with pytest.raises(CacheunitError, match="needs messages, and no continuation"):
+        load("one", root=locked.root).request([], continuation="lost")
+    with pytest.raises(CacheunitError, match='"input" is frozen'):
+        load("tools", root=locked.root).request([], input=["replaced"])
+
+
+def test_equal_artifacts_of_two_projects_keep_the_units_of_their_locks(locked: Project, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(locked.root, other)
+    lock = json.loads((other / "cacheunit.lock").read_bytes())
+    lock["prefixes"]["one"]["deepseek-v4"]["unit"] = 1
+    (other / "cacheunit.lock").write_text(json.dumps(lock), encoding="utf-8")
+    first, second = load("one", root=locked.root), load("one", root=other)
+    assert (first.predicted % 128, second.predicted) == (0, second.tokens)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("cacheunit.lock", '{"version": 1, "prefixes": 3}'),
+        ("cacheunit.lock", '{"version": 1, "prefixes": {"one": {"deepseek-v4": {"tokens": 3}}}}'),
+        ("pyproject.toml", "[tool]\ncacheunit = 3\n"),
+    ],
+)
+def test_a_broken_lock_or_settings_file_is_an_error_of_this_package(locked: Project, path: str, text: str) -> None:
+    locked.path("cacheunit.toml").unlink(missing_ok=True)
+    locked.write({path: text})
+    with pytest.raises(CacheunitError):
+        load("one", root=locked.root)
 
 
 def test_a_variant_is_selected_by_name_or_by_axes(locked: Project) -> None:

@@ -151,6 +151,21 @@ def test_a_key_comes_from_the_environment_and_is_never_printed(built: Project, m
     assert '"NONE" is not set' in verify(built, engine, "a", "--key-env", "NONE").err
 
 
+@pytest.mark.parametrize("key", ["sk-right\n", "sk right", "sk-Я"])
+def test_a_key_that_no_header_can_hold_is_an_error_and_is_not_printed(
+    built: Project, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("CACHEUNIT_API_KEY", key)
+    ran = verify(built, Engine(key="sk-right"), "a")
+    assert (ran.code, "sk" in ran.err + ran.out) == (2, False)
+    assert "the API key has a space, a line end or a character that is not ASCII" in ran.err
+
+
+def test_every_artifact_that_does_not_match_the_lock_is_reported(built: Project) -> None:
+    built.write({"build/a/deepseek-v4.txt": b"edited", "build/a/deepseek-v4.json": b"edited"})
+    assert verify(built, Engine(), "a").err.count("the artifact does not match the lock") == 2
+
+
 def test_invalid_urls_and_reached_limits_are_errors(built: Project) -> None:
     for url in ("localhost:8000", "ftp://x/v1", "http://"):
         ran = built.run("verify", url)
