@@ -553,6 +553,7 @@ def freeze_stat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project_files, "stat_unless_link", first_stat)
 
 
+@pytest.mark.slow
 def test_a_file_that_may_be_as_new_as_the_record_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BASE)
     freeze_stat(monkeypatch)
@@ -565,6 +566,7 @@ def test_a_file_that_may_be_as_new_as_the_record_is_read(project: Project, monke
     assert "two" in project.read("build/a/small.txt").decode()
 
 
+@pytest.mark.slow
 def test_an_edit_that_keeps_a_trusted_stat_is_found_by_check_only(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -854,6 +856,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [{}, BROKEN], ids=["good", "broken"])
 def test_the_number_of_threads_does_not_change_the_results(project: Project, broken: dict[str, str]) -> None:
     more = {f"prefixes/many/p{number}.yaml": "system: b.md.j2\nmatrix: {locale: [de, en]}\n" for number in range(12)}

@@ -91,6 +91,7 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_stamp_is_not_valid_after_a_change_of(shop: Project, change: str) -> None:
     assert None not in stamped_outputs(shop)
@@ -157,6 +158,7 @@ def test_an_edited_stamp_whose_hash_does_not_match_is_not_valid(shop: Project) -
     assert stamped_outputs(shop) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "structure",
     [[], 5, None, {}, "text", {"outputs": 5}, "software", "vocabularies", "parents", "folders", "stats", "begun"],

@@ -367,6 +367,7 @@ def repository(project: Project) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_the_default_baseline_is_the_merge_base_with_main_or_head(repository: Project) -> None:
     top = repository.root.parent
     assert repository.run("diff").out.startswith("no difference from HEAD (")

@@ -599,6 +599,7 @@ def test_the_order_of_the_sides_matters_only_for_conflicts(trio: tuple[Lock, Loc
         assert lock_bytes(one.lock) == lock_bytes(other.lock)
 
 
+@pytest.mark.slow
 @given(trios())
 def test_each_entry_is_one_of_a_side_made_with_the_merged_target_and_the_text_is_canonical(
     trio: tuple[Lock, Lock, Lock],

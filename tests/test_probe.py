@@ -271,6 +271,7 @@ def test_an_endpoint_that_cannot_be_used_is_an_error(empty_project: Project, eng
     assert message in ran.err
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_down_or_slow_and_invalid_urls_are_errors(empty_project: Project) -> None:
     down = empty_project.run("probe", "http://127.0.0.1:9/v1", "--model", "m")
     assert (down.code, "cannot reach http://127.0.0.1:9/v1" in down.err) == (2, True)

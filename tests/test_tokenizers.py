@@ -173,6 +173,7 @@ def test_an_invalid_or_missing_file_is_an_error_that_names_it() -> None:
         loader_of(b"").load(TokenizerSpec(package="no-such-package", file="tokenizer.json"))
 
 
+@pytest.mark.slow
 def test_without_the_reference_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     data = json.dumps({**json.loads(vocabulary_file().read_bytes()), "truncation": None, "x": 1}).encode()

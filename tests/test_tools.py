@@ -232,6 +232,7 @@ class SortedSchema(SchemaCopy):
         return sorted(names)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(schema=_objects, rng=st.randoms(use_true_random=False))
 def test_the_order_of_keys_and_of_required_names_does_not_change_bytes(schema: Json, rng: random.Random) -> None:
