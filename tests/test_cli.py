@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import tomllib
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, Any
@@ -212,6 +213,36 @@ def test_a_bug_shows_its_traceback_and_exits_70(shop: Project, monkeypatch: pyte
     assert (ran.code, ran.out) == (70, "")
     assert ran.err.startswith("Traceback ")
     assert ran.err.endswith("ZeroDivisionError: not the user's fault\n")
+
+
+class InterruptedLock:
+    """A lock whose release is interrupted, as by a signal right after it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.acquire = self._lock.acquire
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def release(self) -> None:
+        self._lock.release()
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_inside_of_a_lock_exits_130(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(*_: object) -> None:
+        lock: Any = InterruptedLock()
+        condition = threading.Condition(lock)
+        with condition:
+            condition.wait(60)
+
+    monkeypatch.setattr(OpenProject, "adapters", property(wait))
+    ran = shop.run("build", "a")
+    assert (ran.code, ran.output, ran.errors) == (130, b"", b"")
 
 
 def test_an_interrupt_exits_130_and_writes_nothing(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:

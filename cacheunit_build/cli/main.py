@@ -96,7 +96,10 @@ def run(arguments: Sequence[str]) -> int:
     except CacheunitError as error:
         print_faults(error.faults)
         return WRONG_INPUT
-    except Exception:  # noqa: BLE001 - a bug, shown with its traceback
+    except Exception as error:  # noqa: BLE001 - a bug, shown with its traceback
+        # An interrupt between two steps of a lock of `threading` raises "release unlocked lock" on its way out.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            return INTERRUPTED
         import traceback
 
         traceback.print_exc()
