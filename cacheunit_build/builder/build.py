@@ -99,13 +99,15 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
     """Writes the artifacts that changed, removes those that no longer exist, and writes the lock."""
     files, folder = adapters.files, compiled.settings.build
     new = _new_lock(compiled, old)
-    files.walk(folder)  # refuses a link that leads out of the build folder, before anything is written
     removed = tuple(sorted(old.entries.keys() - new.entries.keys()))
     changed = _changed_files(files, compiled.artifacts, folder)
     replaced = _replaced(files, compiled.artifacts, old, changed, folder)
     lock = lock_bytes(new)
     lock_changed = files.read(LOCK_FILE) != lock
-    _commit(files, changed, _existing_files(files, removed, folder), lock if lock_changed else None, folder)
+    removed_files = _existing_files(files, removed, folder)
+    # Listed before anything is written, since a link to a folder in the build folder is refused.
+    orphans = tuple(_orphans(files, new, folder, removed_files))
+    _commit(files, changed, removed_files, lock if lock_changed else None, folder)
     _save_record(adapters, compiled, new, lock)
     return BuildResult(
         records=compiled.records,
@@ -116,7 +118,7 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
             if old.entries.get(record.key) != record.entry or _has_file(record.key, folder, changed)
         ),
         removed=removed,
-        orphans=tuple(_orphans(files, new, folder)),
+        orphans=orphans,
         lock="written" if lock_changed else "unchanged",
         replaced=replaced,
         targets=compiled.targets,
@@ -219,9 +221,9 @@ def _has_file(key: ArtifactKey, folder: str, files: Mapping[str, bytes]) -> bool
     return any(path in files for path in artifact_paths(*key, folder))
 
 
-def _orphans(files: ProjectFiles, lock: Lock, folder: str) -> list[Drift]:
-    """Returns the files in the build folder that no lock entry names."""
-    listed = {path for key in lock.entries for path in artifact_paths(*key, folder)}
+def _orphans(files: ProjectFiles, lock: Lock, folder: str, removed: Sequence[str] = ()) -> list[Drift]:
+    """Returns the files in the build folder that no lock entry names, without those that are to be removed."""
+    listed = {path for key in lock.entries for path in artifact_paths(*key, folder)}.union(removed)
     return [Drift(prefix="", target="", kind="orphan", path=path) for path in files.walk(folder) if path not in listed]
 
 
