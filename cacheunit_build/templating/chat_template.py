@@ -16,12 +16,13 @@ from jinja2.meta import find_undeclared_variables
 
 from cacheunit_build.domain.document import decode
 from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.parsing.json import read_json
 from cacheunit_build.templating.environment import BoundedEnvironment, StepBudget
 from cacheunit_build.templating.template_errors import template_locations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from jinja2 import Template
     from jinja2.parser import Parser
@@ -40,8 +41,67 @@ class _Generation(Extension):
         return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
-def load_chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Callable[[Conversation], str]:
-    """Returns a function that turns a conversation into the text that the model reads.
+class ChatTemplate:
+    """A compiled chat template: a function that turns a conversation into the text that the model reads.
+
+    Args:
+        template: the compiled template.
+        budget: what limits its steps.
+        variables: its further variables, such as `enable_thinking` or `bos_token`.
+        path: the file that it is from.
+    """
+
+    def __init__(self, template: Template, budget: StepBudget, variables: Mapping[str, Any], path: str) -> None:
+        self._template = template
+        self._budget = budget
+        self._variables = variables
+        self._path = path
+
+    def __call__(self, conversation: Conversation) -> str:
+        """Returns the framed text of a conversation.
+
+        Raises:
+            CacheunitError: the template raises an exception, or uses what it must not.
+        """
+        self._budget.reset()
+        try:
+            return self._template.render(self._context(conversation))
+        except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
+            raise _render_error(error, self._path) from None
+
+    def line_at(self, conversation: Conversation, offset: int) -> SourceLine | None:
+        """Returns the line of the template that prints the character at `offset`; None behind the end of the text.
+
+        What a macro prints is at the line that calls it.
+
+        Args:
+            conversation: a conversation that the template takes.
+            offset: the index of a character in its framed text.
+        """
+        self._budget.reset()
+        # The generator stands at what it printed last.
+        pieces: Any = self._template.root_render_func(self._template.new_context(self._context(conversation)))
+        end = 0
+        for piece in pieces:
+            end += len(piece)
+            if end > offset:
+                line = self._template.get_corresponding_lineno(pieces.gi_frame.f_lineno)
+                return SourceLine(path=self._path, line=line)
+        return None
+
+    def _context(self, conversation: Conversation) -> dict[str, Any]:
+        """Returns the variables of the template, as transformers sets them."""
+        return {
+            "messages": conversation.messages(),
+            "tools": list(conversation.tools) or None,
+            "documents": None,
+            "add_generation_prompt": True,
+            **self._variables,
+        }
+
+
+def load_chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> ChatTemplate:
+    """Compiles a chat template.
 
     Args:
         data: the bytes of a Jinja file, or of a `tokenizer_config.json` that contains template and special tokens.
@@ -56,22 +116,7 @@ def load_chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> 
     budget = StepBudget()
     environment = _environment(budget)
     variables = {**tokens, **arguments}
-    template = _compile(environment, source, path, variables)
-
-    def frame(conversation: Conversation) -> str:
-        budget.reset()
-        try:
-            return template.render(
-                messages=conversation.messages(),
-                tools=list(conversation.tools) or None,
-                documents=None,
-                add_generation_prompt=True,
-                **variables,
-            )
-        except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
-            raise _render_error(error, path) from None
-
-    return frame
+    return ChatTemplate(_compile(environment, source, path, variables), budget, variables, path)
 
 
 def _compile(environment: BoundedEnvironment, source: str, path: str, variables: Mapping[str, Any]) -> Template:
