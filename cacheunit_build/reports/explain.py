@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.reports.build import artifact_json
-from cacheunit_build.reports.formatting import Block, Table, columns, tokens_cell, with_former_keys
+from cacheunit_build.reports.formatting import Block, Table, columns, tokens_cell, unit_text, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
