@@ -36,7 +36,7 @@ _LONG = "A longer message, of several sentences. It asks for two things at once,
 TRIED_CONTINUATIONS = ("A short one.", *_LETTERS, *_MARKS, *_SPACES, *_OTHERS, _LONG)
 """The user's words that are tried: letters, endings, marks, white space, digits, other scripts, whole texts."""
 _TRIED_IN_LATER_TURNS = ("A short one.", _LONG)
-"""The user's first words in later turns. What stands directly behind the prefix was tried in the first turn."""
+"""The user's first words in later turns that leave the prefix as it is, so that the first turn tried all others."""
 
 
 def static_tokens(
@@ -77,6 +77,9 @@ class _FramedTexts:
         first_turn: those of the first turn, one for each tried continuation.
         later_turns: those of later turns.
         refused: the shapes of later turns that the frame refuses.
+
+    A later turn that changes the prefix may put the user's words where other text was: then all continuations are tried
+    again, since they may begin as that text does, or merge with what is in front of it.
     """
 
     def __init__(
@@ -91,8 +94,14 @@ class _FramedTexts:
         self.refused: tuple[str, ...] = ()
         if system_blocks and prefix.system and not prefix.turns:
             self.first_turn += map(self._with_system_block, TRIED_CONTINUATIONS)
+        unchanged = _common_text(self.first_turn)
         for shape in later_turns(prefix):
-            self._try(shape)
+            texts = self._texts(shape, _TRIED_IN_LATER_TURNS)
+            if not all(text.startswith(unchanged) for text in texts):
+                texts = self._texts(shape, TRIED_CONTINUATIONS)
+            self.later_turns += texts
+            self._shapes += [shape.name] * len(texts)
+            self.refused += () if texts else (shape.name,)
 
     def _conversation(self, *following: Message) -> Conversation:
         return replace(self._prefix, following=following)
@@ -102,17 +111,14 @@ class _FramedTexts:
         user = user_message(TRIED_CONTINUATIONS[0])
         return self._frame(replace(self._prefix, system=self._prefix.system + text, following=(user,)))
 
-    def _try(self, shape: TurnShape) -> None:
-        """Adds the framed texts of a shape, after the shortest and the longest continuation; or that it is refused."""
+    def _texts(self, shape: TurnShape, continuations: Sequence[str]) -> list[str]:
+        """Returns the framed text of a shape after each continuation; none where the frame refuses it."""
         for spelling in shape.spellings:
             try:
-                texts = [self._frame(self._conversation(*spelling(words))) for words in _TRIED_IN_LATER_TURNS]
+                return [self._frame(self._conversation(*spelling(words))) for words in continuations]
             except CacheunitError:
                 continue
-            self.later_turns += texts
-            self._shapes += [shape.name] * len(texts)
-            return
-        self.refused += (shape.name,)
+        return []
 
     def change(self, offset: int) -> TurnChange:
         """Returns the change that leaves only `offset` characters in common, with the first shape that makes it."""
