@@ -400,7 +400,7 @@ class Comparison:
         later = self._rendered([*prefix.messages(), user, assistant, LATER_SYSTEM_MESSAGE, user], prefix)
         if former is None or later is None:
             return "refused"
-        until_user = former[: former.rindex("Is it open?")]
+        until_user = former.rpartition("Is it open?")[0]
         return "kept in place" if later.startswith(until_user) else "changes the front"
 
 
