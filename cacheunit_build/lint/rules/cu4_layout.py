@@ -115,7 +115,7 @@ def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
     """Checks CU403: fewer tokens than one unit, or than the target's minimum."""
     tokens, least = TokenCount(tokens=artifact.entry.tokens, margin=artifact.margin), cache.fewest_cached
     cached = cache.caches(tokens)
-    name = f"the minimum of {least:,}" if least == cache.minimum else f"one unit of {least:,}"
+    name = f"{cache.fewest_name} of {least:,}"
     if cached is False:
         at_most = "at most " if artifact.margin else ""
         return BELOW_MINIMUM.problem(
