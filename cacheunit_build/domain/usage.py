@@ -25,6 +25,7 @@ from cacheunit_build.domain.usage_fields import (
     FieldValue,
     containers_of,
     items_of,
+    may_report,
     response_id,
 )
 
@@ -179,7 +180,7 @@ def _impossible_hit(containers: Sequence[Container], hit: FieldValue, prompt: Fi
 
 def _read_stream(events: Sequence[object]) -> Usage:
     """Combines the usage that the events of one stream report."""
-    readings = [(event, _read_response(event)) for event in events]
+    readings = [(event, _read_response(event)) for event in events if may_report(event)]
     reporting = [(event, usage) for event, usage in readings if usage != _NOTHING]
     responses = {response_id(event) for event, _ in reporting} - {None}
     if len(responses) > 1:

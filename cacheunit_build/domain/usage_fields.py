@@ -121,6 +121,16 @@ CONTAINERS = (
 ID_FIELDS = ("id", "response_id", "responseId", "message.id", "response.id", "interaction.id")
 """Where a response or an event of a stream has the id of the response."""
 
+_PATHS = (
+    *CONTAINERS,
+    *HIT_FIELDS,
+    *WRITTEN_FIELDS,
+    *PROMPT_FIELDS,
+    *PROMPT_BREAKDOWNS,
+    *INPUT_FIELDS,
+    *UNCACHED_FIELDS,
+)
+_FIRST_NAMES = frozenset(name for path in _PATHS for name in path.split(" + ")[0].split(".")[:1])
 _MAX_DETAILS = 1000
 _MAX_TOKENS = 2**53
 _DIGITS = len(str(_MAX_TOKENS))
@@ -169,6 +179,20 @@ def containers_of(response: object) -> list[Container]:
     """Returns the response itself and those of its parts in `CONTAINERS` that it has."""
     parts = [Container(path, _value_at(response, path)) for path in CONTAINERS]
     return [Container("", response), *(part for part in parts if part.value is not None)]
+
+
+def may_report(event: object) -> bool:
+    """Whether an event of a stream may report tokens; most have only text, and are not worth reading field by field."""
+    try:
+        if isinstance(event, Mapping):
+            fields = event
+        elif hasattr(type(event), "__pydantic_extra__"):  # the clients of OpenAI, Anthropic and Google
+            fields = {**vars(event), **(getattr(event, "__pydantic_extra__", None) or {})}
+        else:
+            return True
+        return any(fields.get(name) is not None for name in _FIRST_NAMES)
+    except Exception:  # noqa: BLE001 - the value is of an unknown class, which may raise anything
+        return True
 
 
 def response_id(response: object) -> str | None:
