@@ -320,14 +320,14 @@ def test_an_estimate_has_no_goal_and_decides_nothing_within_its_margin(
     assert plan.goal is None
     assert plan.action in ("estimate", "below-minimum", "near-minimum")
     assert {str(tokens), str(count.low), str(count.high)} <= numbers_in_reason(plan)
+    fewest = max(minimum or 0, unit if kind == "blocks" else 0)
     if plan.action == "below-minimum":
-        assert minimum is not None
-        assert tokens * (1 + margin) < minimum + 1
-    if plan.action == "estimate" and minimum is not None:
-        assert tokens * (1 - margin) > minimum - 1
-    if minimum is not None and tokens * (1 - margin) < minimum - 1 and tokens * (1 + margin) > minimum + 1:
+        assert tokens * (1 + margin) < fewest + 1
+    if plan.action == "estimate":
+        assert tokens * (1 - margin) > fewest - 1
+    if tokens * (1 - margin) < fewest - 1 and tokens * (1 + margin) > fewest + 1:
         assert plan.action == "near-minimum"
-        assert str(minimum) in numbers_in_reason(plan)
+        assert str(fewest) in numbers_in_reason(plan)
 
 
 @given(tokens=tokens_, margin=margins)
@@ -364,7 +364,7 @@ OWN = """\
 [target.mine]
 extends = "deepseek-v4"
 frame = {after = "<｜User｜>"}
-cache = {unit = 128, minimum = 512, read = 0.1, write = 1.25}
+cache = {unit = 128, minimum = 512, read = 0.1, write = 2.0}
 """
 
 
@@ -373,9 +373,11 @@ cache = {unit = 128, minimum = 512, read = 0.1, write = 1.25}
     [
         ("auto", "below-minimum", 401),
         ("off", "below-minimum", 401),
-        ("{floor: true, reuses: 1}", "unpaid", 401),
+        ("{floor: true, hits_per_miss: 1}", "unpaid", 401),
+        ("{floor: true, hits_per_miss: 3}", "floor", 512),
         ("{floor: true, reuses: 3}", "floor", 512),
-        ("{mode: always, floor: true, reuses: 3}", "floor", 512),
+        ("{floor: true}", "floor", 512),
+        ("{mode: always, floor: true, hits_per_miss: 3}", "floor", 512),
         ("always", "pad", 512),
     ],
 )
