@@ -62,7 +62,7 @@ def numbers_in_reason(plan: PaddingPlan) -> set[str]:
 @given(tokens=tokens_, unit=units, read=prices)
 def test_full_units_are_aligned_and_never_padded_in_any_mode(tokens: int, unit: int, read: float) -> None:
     for mode in MODES:
-        plan = plan_for(tokens - tokens % unit, blocks(unit, read=read), mode)
+        plan = plan_for(tokens - tokens % unit + unit, blocks(unit, read=read), mode)
         assert (plan.action, plan.goal) == ("aligned", None)
         assert str(tokens // unit) in numbers_in_reason(plan)
 

@@ -88,9 +88,7 @@ class LoadedTarget:
             if static.ids and static.ids[-1] in self.tokenizer.control_ids:
                 return static
         tokenizer = self.tokenizer
-        return static_tokens(
-            self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks
-        )
+        return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)
