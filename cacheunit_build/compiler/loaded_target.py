@@ -87,7 +87,8 @@ class LoadedTarget:
             static = self._all_tokens(prefix)
             if static.ids and static.ids[-1] in self.tokenizer.control_ids:
                 return static
-        return static_tokens(self.frame, prefix, self.tokenizer, system_blocks=system_blocks)
+        tokenizer = self.tokenizer
+        return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)

@@ -191,6 +191,11 @@ class CacheRule:
         """The fewest static tokens of which anything is cached: the minimum, or the first unit that is not dropped."""
         return max(self.minimum or 0, (self.unit or 0) * (1 + self.dropped_units))
 
+    @property
+    def fewest_name(self) -> str:
+        """What `fewest_cached` is, for messages."""
+        return "the minimum" if self.fewest_cached == self.minimum else "one unit"
+
     def unit_or_none(self, margin: float = 0.0) -> int | None:
         """Returns the tokens in a unit; None where there is none, or where an estimate cannot tell where units end."""
         return None if margin else self.unit
