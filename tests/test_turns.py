@@ -163,9 +163,8 @@ KINDS = {
 
 def product(kind: Kind) -> StaticTokens:
     """Returns the static tokens that the product claims."""
-    return static_tokens(
-        load_chat_template(kind.template.encode(), "chat.jinja", {}), kind.prefix, default_vocabulary()
-    )
+    frame, vocabulary = load_chat_template(kind.template.encode(), "chat.jinja", {}), default_vocabulary()
+    return static_tokens(frame, kind.prefix, vocabulary.encode, vocabulary.control_ids)
 
 
 def encode(text: str) -> list[int]:

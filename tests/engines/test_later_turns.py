@@ -136,7 +136,8 @@ def test_first_requests_with_such_a_template_hit_what_is_counted_for_the_first_t
 ) -> None:
     prefix = load("plain", target="late", root=built.root)
     conversation = Conversation(system=prefix.text, tools=(), turns=())
-    counted = static_tokens(load_chat_template(LATE.encode(), "late.jinja", {}), conversation, default_vocabulary())
+    frame, vocabulary = load_chat_template(LATE.encode(), "late.jinja", {}), default_vocabulary()
+    counted = static_tokens(frame, conversation, vocabulary.encode, vocabulary.control_ids)
     texts = [render(LATE, prefix.request(messages=turns(words)[0])) for words in WORDS]
     hits = [engine.complete(text)[1] for text in texts]
     assert counted.tokens == prefix.tokens
