@@ -277,13 +277,17 @@ def reference(template: Template) -> Render:
 
 
 def encoder(template: Template) -> Render:
-    """Returns a function that calls DeepSeek's own encoder, which takes tools in the system message."""
+    """Returns a function that calls DeepSeek's own encoder.
+
+    It takes tools in the system message. As in vLLM, that is an empty one where the conversation has none.
+    """
     module: Any = ModuleType("model_encoder")
     exec(compile(template.source, template.path, "exec"), module.__dict__)  # noqa: S102 - the model's own code
 
     def framed(messages: list[Json], tools: list[Json]) -> str:
-        first = messages[0] | ({"tools": tools} if tools else {})
-        return str(module.encode_messages([first, *copy.deepcopy(messages[1:])], **template.arguments))
+        system = [] if messages[0]["role"] == "system" or not tools else [{"role": "system", "content": ""}]
+        first, *rest = copy.deepcopy([*system, *messages])
+        return str(module.encode_messages([first | ({"tools": tools} if tools else {}), *rest], **template.arguments))
 
     return framed
 
