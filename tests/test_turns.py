@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from support import default_vocabulary, reference
 
@@ -245,6 +247,72 @@ def test_system_text_that_begins_like_the_tried_words_is_not_counted_where_the_u
         assert result.framed_prefix == f"{START}[INST] "
         rendered = [encode(render(kind, messages) or "") for messages in conversations(kind.prefix)]
         assert [ids[: result.tokens] for ids in rendered] == [list(result.ids)] * len(rendered)
+
+
+SCAN = (
+    "{% set ns = namespace(last=0, answer=0) %}{% for m in messages %}"
+    "{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}"
+    "{% if m.role == 'assistant' %}{% set ns.answer = loop.index0 %}{% endif %}{% endfor %}"
+)
+"""Finds the last user message and the last answer, as templates that look ahead do."""
+HEADS = (
+    START,
+    "System: ",
+    "{{ messages | length }} messages\n",
+    "Last: {{ messages[-1].role }}.",
+    "{% if ns.answer %}Go on. {% endif %}",
+    "Question {{ ns.last }}",
+)
+PLACES = {
+    "front": ("", ""),
+    "first question": ("{% if loop.index0 == 1 %}", "{% endif %}"),
+    "last question": ("{% if loop.index0 == ns.last %}", "{% endif %}"),
+    "last message": ("{% if loop.last %}", "{% endif %}"),
+}
+MARKERS = (USER, "\nUser: ", "[INST] ", "1", "# ")
+SYSTEMS = (SYSTEM, "Be kind.", "# Rules\n\n1. Short\n", " the", "12", "What")
+ANSWERS = (
+    "{{ m.content }}",
+    "{{ m.content | trim }}",
+    "{% if loop.index0 == ns.answer %}{{ m.content }}{% else %}{{ m.content.split('</think>')[-1] }}{% endif %}",
+    "{% if loop.index0 > ns.last %}<think>{% endif %}{{ m.content }}",
+)
+
+
+def composed_template(head: str, marker: str, answer: str, system_place: str, tools_place: str) -> str:
+    """Returns a template that prints system text and tools in these places."""
+    system = "{{ messages[0].content }}\n".join(PLACES[system_place])
+    tools = TOOLS.join(PLACES[tools_place])
+    in_front = (tools if tools_place == "front" else "") + (system if system_place == "front" else "")
+    in_turn = (tools if tools_place != "front" else "") + (system if system_place != "front" else "")
+    return (
+        SCAN + head + in_front + "{% for m in messages %}{% if m.role == 'assistant' %}" + ASSISTANT + answer
+        + "{% elif m.role != 'system' %}" + marker + in_turn + "{{ m.content }}{% endif %}{% endfor %}"
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@settings(max_examples=50)
+@given(
+    st.builds(
+        composed_template,
+        st.sampled_from(HEADS),
+        st.sampled_from(MARKERS),
+        st.sampled_from(ANSWERS),
+        st.sampled_from(sorted(PLACES)),
+        st.sampled_from(sorted(PLACES)),
+    ),
+    st.sampled_from(SYSTEMS),
+    st.sampled_from(((), (TOOL,))),
+    st.sampled_from(((), EXAMPLES)),
+)
+def test_every_conversation_begins_with_the_static_tokens_of_any_composed_template(
+    template: str, system: str, tools: tuple[Message, ...], examples: tuple[Turn, ...]
+) -> None:
+    kind = Kind(template=template, framed_prefix="", prefix=Conversation(system=system, tools=tools, turns=examples))
+    result = product(kind)
+    for messages in conversations(kind.prefix):
+        assert encode(render(kind, messages) or "")[: result.tokens] == list(result.ids)
 
 
 def test_a_template_that_refuses_system_messages_refuses_the_prefix() -> None:
