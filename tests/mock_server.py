@@ -152,7 +152,9 @@ class Engine:
         if self.serves_last_token and any(common_prefix(held, tuple(ids)) == len(ids) for held in self.held):
             return len(ids)
         best = max((self.hit_of_entry(held, ids, body) for held in self.held), default=0)
-        return best - best % self.unit if self.kind == "persisted" else best
+        if self.kind == "persisted":
+            best = max(0, best // self.unit - self.dropped_units) * self.unit
+        return best
 
     def hit_of_entry(self, held: tuple[int, ...], ids: Sequence[int], body: dict[str, Any]) -> int:
         """Returns the tokens that one cache entry serves of a request; 0 if they are fewer than the minimum."""
@@ -165,7 +167,8 @@ class Engine:
             shared = len(held) if held == self.marked_part(body) else 0
         elif self.kind in ("persisted", "repeats"):
             shared = len(held) if shared == len(held) else 0
-        return max(0, shared - self.dropped_units * self.unit) if shared >= self.minimum else 0
+        dropped = self.dropped_units * self.unit if self.kind == "blocks" else 0
+        return max(0, shared - dropped) if shared >= self.minimum else 0
 
     def entries(self, ids: tuple[int, ...], body: dict[str, Any]) -> list[tuple[int, ...]]:
         """Returns the token ids of the entries that a request writes to the cache."""
