@@ -35,13 +35,11 @@ class ArtifactRequests:
     Attributes:
         artifact: the artifact.
         rule: the cache rule of its target.
-        has_template: whether the server puts the requests into a chat template.
     """
 
     def __init__(self, artifact: Artifact, loaded: LoadedTarget, endpoint: Endpoint, model: str) -> None:
         self.artifact = artifact
         self.rule = loaded.target.cache
-        self.has_template = loaded.request_format.has_chat_template
         self._tokenizer = loaded.tokenizer
         self._format = loaded.request_format
         self._endpoint = endpoint
@@ -69,7 +67,7 @@ class ArtifactRequests:
 
     def server_request_ids(self, number: int) -> Sequence[int] | None:
         """Returns the token ids that the server's model reads for a request; None where the server does not tell."""
-        if self.has_template:
+        if self._format.has_chat_template:
             return self._endpoint.tokenize_chat(self._body(number))
         return None if self._format.has_messages else self.server_ids(user_message(number))
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.sequences import common_prefix
+from cacheunit_build.endpoints.artifact_requests import user_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.endpoints.artifact_requests import ArtifactRequests
     from cacheunit_build.endpoints.expected_hit import ExpectedHit
@@ -25,6 +26,8 @@ _FEWEST_EQUAL_HITS = 2
 """The fewest requests with the same hit that show a rule, and not an accident."""
 _MOST_DROPPED_UNITS = 16
 """The highest value of `dropped_units` in a cache rule."""
+_MOST_TOKENIZED = 4
+"""The most requests of which the server is asked for the token ids."""
 _PROBE = '"cacheunit probe" measures the cache rule of the endpoint'
 
 
@@ -73,9 +76,11 @@ def explain_difference(requests: ArtifactRequests, expected: ExpectedHit, hits: 
 
 def _facts(expected: ExpectedHit, hits: Mapping[int, int]) -> tuple[str, ...]:
     """Returns the hits of all compared requests, and how far the last one is from the prediction."""
-    listed = ", ".join(f"{hit:,}" for hit in hits.values())
     first, last = min(hits) + 1, max(hits) + 1
     numbers = f"request {first}" if first == last else f"requests {first} to {last}"
+    if not any(hits.values()):
+        return (f"no cached tokens in {numbers}",)
+    listed = ", ".join(f"{hit:,}" for hit in hits.values())
     facts = [f"cached tokens of {numbers}: {listed}"]
     missing = (expected.tokens or 0) - hits[max(hits)]
     if expected.low == expected.tokens and missing:
@@ -105,43 +110,47 @@ def _tokens_cause(requests: ArtifactRequests, expected: ExpectedHit, hits: Mappi
     if requests.artifact.margin:
         return None
     target, server = requests.target_ids(), requests.server_ids()
-    if server is not None and list(server) != target:
-        cause = f"different tokenizer: {len(server):,} tokens on the server, {len(target):,} in the target"
+    if server is None:
+        return None
+    if list(server) != target:
+        counts = f"{len(server):,} tokens on the server, {len(target):,} in the target"
+        cause = f"different tokenizer: {counts}, other ids from token {common_prefix(server, target):,} on"
         return cause, "set the target's tokenizer to that of the server"
     static = target[: requests.artifact.entry.tokens]
     shared: dict[int, int] = {}
-    for number in sorted({0, *hits}):
+    for number in sorted({0, *hits})[:_MOST_TOKENIZED]:
         ids = requests.server_request_ids(number)
         if ids is None:
             return None
         shared[number] = common_prefix(static, list(ids))
-    return _divergence_cause(requests, expected, shared, len(static))
+    number = min(shared, key=lambda number: shared[number])
+    served = requests.rule.reusable(shared[number], requests.artifact.entry.markers)
+    explains_hit = served is not None and served < expected.low
+    return _divergence_cause(requests, static, number, shared[number]) if explains_hit else None
 
 
 def _divergence_cause(
-    requests: ArtifactRequests, expected: ExpectedHit, shared: Mapping[int, int], static: int
+    requests: ArtifactRequests, static: Sequence[int], number: int, first: int
 ) -> tuple[str, str] | None:
-    """Returns why the token ids of requests differ from the static ones; None where that explains no lower hit.
+    """Returns why the token ids of a request differ from the static ones, and a hint.
 
-    Where requests differ from the same token on, whatever the user message is, the text in front of it is another one.
-    Otherwise tokens in front of the user message merge with it.
+    The user message is put directly behind the framed prefix, without the server's chat template. If the server's
+    tokenizer gives the same different ids for that text, the tokens merge. Otherwise the template made the difference.
 
     Args:
         requests: the requests.
-        expected: the hits that were predicted.
-        shared: number of each request -> the static tokens that its token ids on the server begin with.
-        static: the number of static tokens.
+        static: the static token ids of the target.
+        number: the number of the request.
+        first: index of its first token that differs.
     """
-    number = min(shared, key=lambda number: shared[number])
-    first = shared[number]
-    served = requests.rule.reusable(first, requests.artifact.entry.markers)
-    if first == static or (served is not None and served >= expected.low):
+    without_template = requests.server_ids(user_message(number))
+    if without_template is None:
         return None
-    if set(shared.values()) == {first} and requests.has_template:
-        cause = f"different chat template: the server's text differs from the target's frame from token {first:,} on"
-        return cause, "set the target's chat_template to that of the server"
-    cause = f"tokens merge with the user message: on the server, request {number + 1} differs from token {first:,} on"
-    return cause, "end the frame with a control token"
+    if common_prefix(static, without_template) == first:
+        cause = f"tokens merge with the user message: on the server, request {number + 1} differs from token {first:,}"
+        return f"{cause} on", "end the frame with a control token"
+    cause = f"different chat template: the server's text differs from the target's frame from token {first:,} on"
+    return cause, "set the target's chat_template to that of the server"
 
 
 def _constant_units(requests: ArtifactRequests, expected: ExpectedHit, hits: Mapping[int, int]) -> int | None:

@@ -66,12 +66,13 @@ def _compared(results: Sequence[VerifyResult]) -> list[VerifyResult]:
 
 
 def _warm_up_state(result: VerifyResult) -> str:
-    """Returns after how many requests an artifact is cached, or that it is not."""
+    """Returns after how many requests an artifact is cached, or that it is not or only in part."""
     if result.verdict == "as predicted":
         return f"cached after {plural(result.continuation, 'request')}"
     if result.verdict == "unknown":
         return "sent, but it is unknown whether it is cached"
-    return f"not cached after {plural(result.continuation + 1, 'request')}"
+    state = "cached in part" if result.observed else "not cached"
+    return f"{state} after {plural(result.continuation + 1, 'request')}"
 
 
 def _tokens(count: int | None) -> str:
