@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.formatting import Table, columns, with_former_keys
+from cacheunit_build.reports.formatting import Table, columns, plural, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,8 @@ def target_text(target: Target) -> str:
         ("  chat template", frame.chat_template or ""),
         ("  encoder", frame.encoder or ""),
         ("  cache", f"{cache.kind}, unit {_unit(target)}, minimum {_number(cache.minimum)}"),
+        ("  dropped", f"the last {plural(cache.dropped_units, 'unit')}" if cache.dropped_units else ""),
+        ("  hits", "not guaranteed: best effort" if cache.best_effort else ""),
         ("  prices", f"read {_number(cache.read)}, write {_number(cache.write)} (an uncached input token is 1)"),
         ("  money", _money(target)),
         ("  marker", cache.marker or ""),
