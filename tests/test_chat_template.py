@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.compiler.turns import user_message
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.prompt import Conversation, Turn
 from cacheunit_build.templating.chat_template import load_chat_template
 
@@ -62,7 +62,9 @@ USERS = ("What?", "\n What? \n\n", "")
 
 
 def conversation_of(system: str = "Be kind.", *, tools: bool = False, turns: int = 0, user: str = "Hi") -> Conversation:
-    return Conversation(system=system, tools=tuple(TOOLS) if tools else (), turns=TURNS[:turns], following=(user_message(user),))
+    return Conversation(
+        system=system, tools=tuple(TOOLS) if tools else (), turns=TURNS[:turns], following=(user_message(user),)
+    )
 
 
 CONVERSATIONS = [

@@ -325,7 +325,10 @@ def test_the_driver_marks_conflicts_and_reports_one_line_per_entry(project: Proj
 
 def test_a_conflict_that_would_merge_by_line_is_marked(project: Project) -> None:
     base = lock(a=1)
-    ours, theirs = base.replace(b'"tokens": 1', b'"tokens": 2'), base.replace(b'"token_ids": "sha256:1', b'"token_ids": "sha256:2')
+    ours, theirs = (
+        base.replace(b'"tokens": 1', b'"tokens": 2'),
+        base.replace(b'"token_ids": "sha256:1', b'"token_ids": "sha256:2'),
+    )
     assert merge_by_driver(project, base, ours, theirs).code == 1
     assert project.read("ours").count(b"\n=======\n") == 2
 
