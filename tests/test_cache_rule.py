@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given
@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from cacheunit_build.domain.cache_rule import CacheRule, ChangeImpact
 from cacheunit_build.domain.token_count import TokenCount
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 token_ids = st.integers(min_value=0, max_value=3)
 tokens = st.lists(token_ids, max_size=40)

@@ -268,8 +268,9 @@ def test_a_prefix_that_both_sides_add_is_resolved_in_its_sources_first(repositor
 def identity_of(*, frame: str, tokenizer: str = "0") -> TargetIdentity:
     """Returns the identity of a target with units of 128 tokens, by the digit of two fingerprints."""
     rule = CacheRule(kind="blocks", unit=128)
-    fingerprints = {"frame": f"sha256:{frame * 64}", "tokenizer": f"sha256:{tokenizer * 64}"}
-    return TargetIdentity(format="openai-chat", cache=rule, **fingerprints)
+    return TargetIdentity(
+        format="openai-chat", cache=rule, frame=f"sha256:{frame * 64}", tokenizer=f"sha256:{tokenizer * 64}"
+    )
 
 
 def entry(tokens: int, digit: str = "1", *, estimate: bool = False) -> LockEntry:

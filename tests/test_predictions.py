@@ -204,29 +204,23 @@ def test_the_hits_per_miss_of_the_project_decide_unless_the_manifest_says_otherw
 # Later turns
 
 
-@pytest.mark.parametrize(
-    ("template", "line", "static"),
-    [
-        (
-            "{% for message in messages[1:] %}\n{% if loop.last and message.role == 'user' %}\n"
-            "{{- messages[0].content }}\n{%- endif %}\n<｜User｜>{{ message.content }}\n{%- endfor %}",
-            3,
-            False,
-        ),
-        ("{{ messages|length }} messages\n{{ messages[0].content }}<｜User｜>{{ messages[-1].content }}", 1, False),
-        (
-            "{{ messages[0].content }}{% for m in messages[1:] %}"
-            "{{ '<｜User｜>' if m.role == 'user' else '<｜Assistant｜>' }}{{ m.content }}{% endfor %}",
-            None,
-            True,
-        ),
-    ],
-)
+LAST_TURN_ONLY = """\
+{% for message in messages[1:] %}
+{% if loop.last and message.role == 'user' %}
+{{- messages[0].content }}
+{%- endif %}
+<｜User｜>{{ message.content }}
+{%- endfor %}"""
+COUNTED_MESSAGES = "{{ messages|length }} messages\n{{ messages[0].content }}<｜User｜>{{ messages[-1].content }}"
+STABLE = """\
+{{ messages[0].content }}{% for message in messages[1:] %}
+{{- '<｜User｜>' if message.role == 'user' else '<｜Assistant｜>' }}{{ message.content }}
+{%- endfor %}"""
+
+
+@pytest.mark.parametrize(("template", "line"), [(LAST_TURN_ONLY, 3), (COUNTED_MESSAGES, 1), (STABLE, None)])
 def test_tokens_that_later_turns_change_are_not_static_and_the_line_is_named(
-    project: Project,
-    template: str,
-    line: int | None,
-    static: bool,
+    project: Project, template: str, line: int | None
 ) -> None:
     project.write(
         {
@@ -240,7 +234,7 @@ def test_tokens_that_later_turns_change_are_not_static_and_the_line_is_named(
     (artifact,) = artifacts(project, "a").values()
     findings = project.run("lint", "--select", "CU407", "--format", "json").json["findings"]
     turns = artifact["later_turns"]
-    if static:
+    if line is None:
         assert (turns["shape"], artifact["tokens"] % 128, findings) == (None, 0, [])
         assert turns["first_turn"] == artifact["tokens"] > 1000
         return
@@ -253,11 +247,14 @@ def test_tokens_that_later_turns_change_are_not_static_and_the_line_is_named(
 
 
 def test_a_shape_that_the_chat_template_refuses_is_named(project: Project) -> None:
-    refuses = "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+    template = (
+        "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}{% endif %}"
+        "{{ m.content }}<｜User｜>{% endfor %}"
+    )
     project.write(
         {
             "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
-            "own.jinja": f"{refuses}{{{{ m.content }}}}<｜User｜>{{% endfor %}}{{% for t in tools or [] %}}{{% endfor %}}",
+            "own.jinja": template,
             "prefixes/a.yaml": "targets: [own]\nsystem: a.j2\ntools: [t.json]\npadding: off\n",
             "templates/a.j2": LONG,
             "t.json": TOOL % "now",
@@ -310,7 +307,7 @@ def test_another_release_than_the_project_requires_is_refused(project: Project, 
     project.write({"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": LONG, "cacheunit.toml": f'{key} = ">=0.1"\n'})
     project.build()
     project.write({"cacheunit.toml": f'# pinned\n{key} = "<0.1"\n'})
-    before = project.snapshot()
+    before = project.files()
     for command in (
         ("build",),
         ("check",),
@@ -323,7 +320,7 @@ def test_another_release_than_the_project_requires_is_refused(project: Project, 
         ran = project.run(*command)
         assert (ran.code, ran.out) == (2, ""), command
         assert ran.err.startswith("error: cacheunit.toml:2: the project requires cacheunit <0.1; this is ")
-    assert project.snapshot() == before
+    assert project.files() == before
 
 
 def test_a_required_version_that_is_no_specifier_is_refused(project: Project) -> None:
