@@ -271,14 +271,22 @@ def test_the_cost_agrees_with_a_sum_over_single_requests(  # noqa: PLR0917 - hyp
         return 0 if count < (minimum or 0) else count // unit * unit
 
     still_cached = min(cached_tokens(old), cached_tokens(new))
-    cost = rule.cost(still_cached, version(old), version(new))
+    cost = rule.cost(still_cached, (version(old), rule), version(new))
     first = still_cached * read + (cached_tokens(new) - still_cached) * write + (new - cached_tokens(new))
     later = cached_tokens(new) * read + (new - cached_tokens(new))
     before = cached_tokens(old) * read + (old - cached_tokens(old))
     assert cost.one_time == pytest.approx(first - later)
     assert cost.per_million == pytest.approx((later - before) * 1_000_000)
-    unknown = CacheRule(kind="unknown").cost(None, version(old), version(new))
+    nothing_known = CacheRule(kind="unknown")
+    unknown = nothing_known.cost(None, (version(old), nothing_known), version(new))
     assert (unknown.one_time, unknown.per_million) == (None, None)
+
+
+def test_the_old_version_is_priced_by_the_rule_that_it_was_built_with() -> None:
+    """Of 1,000 tokens, units of 512 cached 512, and units of 128 cache 896: each later request saves 384 at 0.9."""
+    old, new = (CacheRule(kind="blocks", unit=unit, read=0.1, write=1.0) for unit in (512, 128))
+    cost = new.cost(0, (version(1000), old), version(1000))
+    assert cost.per_million == pytest.approx(-384 * 0.9 * 1_000_000)
 
 
 @given(st.integers(1, 200), st.integers(1, 128), st.floats(0, 1), prices, st.integers(1, 500))
