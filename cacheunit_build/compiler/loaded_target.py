@@ -29,7 +29,7 @@ class LoadedTarget:
         target: the target.
         tokenizer: its vocabulary.
         frame: returns the text that the model reads of a conversation.
-        frame_lookups: the files of the project that the frame was loaded from.
+        frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
     """
 
@@ -59,7 +59,8 @@ class LoadedTarget:
         """The fingerprints of its vocabulary, and of request format, frame and cache rule."""
         rules = asdict(self.target.cache)
         del rules["evidence"], rules["warm_up_requests"]  # neither decides a byte
-        frame = {**asdict(self.target.frame), "files": [lookup.fingerprint for lookup in self.frame_lookups]}
+        files = [lookup.fingerprint for lookup in self.frame_lookups if lookup.fingerprint is not None]
+        frame = {**asdict(self.target.frame), "files": files}
         profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
         return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
 
@@ -97,13 +98,21 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
         return (concatenated if estimated else fixed_frame(frame)), ()
     file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
     path = normal_path(file if frame.chat_template else f"{file}.py")
-    data = adapters.files.read(path)
+    lookups: list[Lookup] = []
+
+    def read(path: str) -> bytes | None:
+        data = adapters.files.read(path)
+        lookups.append(Lookup(path=path, fingerprint=None if data is None else fingerprint(data)))
+        return data
+
+    data = read(path)
     if data is None:
         raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
-    lookups = (Lookup(path=path, fingerprint=fingerprint(data)),)
     if frame.chat_template is not None:
-        return load_chat_template(data, path, frame.arguments), lookups
-    return adapters.encoder(data, path, function, frame.arguments), lookups
+        framed = load_chat_template(data, path, frame.arguments, read)
+    else:
+        framed = adapters.encoder(data, path, function, frame.arguments)
+    return framed, tuple(lookups)
 
 
 def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:

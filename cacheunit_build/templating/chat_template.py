@@ -7,6 +7,7 @@ controls, `raise_exception`, and a `tojson` that neither escapes nor sorts.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any, Never
 
 from jinja2 import TemplateError, nodes
@@ -14,9 +15,8 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.meta import find_undeclared_variables
 
-from cacheunit_build.domain.document import decode
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.parsing.json import read_json
+from cacheunit_build.templating.chat_template_files import read_chat_template_files
 from cacheunit_build.templating.environment import BoundedEnvironment, StepBudget
 from cacheunit_build.templating.template_errors import template_locations
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from jinja2.parser import Parser
 
     from cacheunit_build.domain.prompt import Conversation
+    from cacheunit_build.templating.chat_template_files import ChatTemplateFiles
+
+_CHOICE = "chat_template"
+"""The argument that names the template to use, as in `apply_chat_template`."""
 
 
 class _Generation(Extension):
@@ -40,51 +44,59 @@ class _Generation(Extension):
         return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
-def load_chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> Callable[[Conversation], str]:
+def load_chat_template(
+    data: bytes, path: str, arguments: Mapping[str, Any], read: Callable[[str], bytes | None] = lambda _: None
+) -> Callable[[Conversation], str]:
     """Returns a function that turns a conversation into the text that the model reads.
 
     Args:
         data: the bytes of a Jinja file, or of a `tokenizer_config.json` that contains template and special tokens.
         path: the path of that file, for messages.
-        arguments: further variables of the template, such as `enable_thinking` or `bos_token`.
+        arguments: further variables of the template, such as `enable_thinking` or `bos_token`; and `chat_template`, the
+            name of the template to use where a model has several.
+        read: returns the bytes of a file by its path, None if it does not exist; called for the files that transformers
+            reads from the same folder.
 
     Raises:
         CacheunitError: now, or when the function is called: the template is invalid, raises an exception, or uses what
             it must not.
     """
-    source, tokens = _from_config(data, path) if path.endswith(".json") else (decode(data, path), {})
+    for name in ("messages", "tools"):
+        if name in arguments:
+            raise fail(f'the argument "{name}" of the chat template is set by the prefix', hint="remove it")
+    files = read_chat_template_files(data, path, read, arguments.get(_CHOICE))
     budget = StepBudget()
     environment = _environment(budget)
-    variables = {**tokens, **arguments}
-    template = _compile(environment, source, path, variables)
+    given = {name: value for name, value in arguments.items() if name != _CHOICE}
+    variables = {"documents": None, "add_generation_prompt": True, **files.special_tokens, **given}
+    compiled = cache(lambda name: _compile(environment, files, name, variables))
+    if files.chosen or "default" in files.templates:
+        compiled(files.name_for(tools=False))  # reports its faults now
 
     def frame(conversation: Conversation) -> str:
+        template = compiled(files.name_for(tools=bool(conversation.tools)))
         budget.reset()
         try:
-            return template.render(
-                messages=conversation.messages(),
-                tools=list(conversation.tools) or None,
-                documents=None,
-                add_generation_prompt=True,
-                **variables,
-            )
+            messages, tools = conversation.messages(), list(conversation.tools) or None
+            return template.render({**variables, "messages": messages, "tools": tools})
         except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
-            raise _render_error(error, path) from None
+            raise _render_error(error, str(template.name)) from None
 
     return frame
 
 
-def _compile(environment: BoundedEnvironment, source: str, path: str, variables: Mapping[str, Any]) -> Template:
-    """Compiles a chat template.
-
-    One from a Jinja file must not use `bos_token` unless it is among the variables: transformers gets that token from
-    the `tokenizer_config.json`, which was not read.
-    """
+def _compile(
+    environment: BoundedEnvironment, files: ChatTemplateFiles, name: str, variables: Mapping[str, Any]
+) -> Template:
+    """Compiles a chat template. It must not use special tokens whose text is not known."""
+    source, path = files.templates[name].text, files.templates[name].path
     try:
         parsed = environment.parse(source, name=path, filename=path)
-        if not path.endswith(".json") and "bos_token" in find_undeclared_variables(parsed) - variables.keys():
-            hint = 'set it: arguments = {bos_token = "…"}, or name the tokenizer_config.json instead'
-            raise fail('the chat template prints "bos_token", which is not set', path=path, hint=hint)
+        undeclared = find_undeclared_variables(parsed) - variables.keys()
+        unknown = [node for node in parsed.find_all(nodes.Name) if node.name in undeclared]
+        unknown = [node for node in unknown if files.is_undecided(node.name)]
+        if unknown:
+            raise _unknown_token(unknown[0], path)
         code = environment.compile(source, name=path, filename=path)
         return environment.template_class.from_code(environment, code, environment.make_globals(None))
     except RecursionError:
@@ -92,7 +104,13 @@ def _compile(environment: BoundedEnvironment, source: str, path: str, variables:
     except (SyntaxError, ValueError) as error:  # "break" outside of a loop, too many nested loops, a huge number
         raise fail(f"the chat template is not valid: {getattr(error, 'msg', error)}", path=path) from None
     except TemplateError as error:
-        raise fail(str(error), path=path, line=getattr(error, "lineno", None)) from None
+        raise fail(error.message or str(error), path=path, line=getattr(error, "lineno", None)) from None
+
+
+def _unknown_token(node: nodes.Name, path: str) -> CacheunitError:
+    """Returns the error for a special token that transformers may print, while the files do not show its text."""
+    hint = f'set it: arguments = {{{node.name} = "…"}}, or name a tokenizer_config.json that has it (null for none)'
+    return fail(f'the chat template uses "{node.name}", which is not set', path=path, line=node.lineno, hint=hint)
 
 
 def _render_error(error: Exception, path: str) -> CacheunitError:
@@ -114,21 +132,6 @@ def _environment(budget: StepBudget) -> BoundedEnvironment:
     environment.globals["strftime_now"] = _no_clock
     environment.globals["range"] = budget.range
     return environment
-
-
-def _from_config(data: bytes, path: str) -> tuple[str, dict[str, str]]:
-    """Returns the template and the special tokens of a `tokenizer_config.json`."""
-    config = read_json(data, path).value
-    template = config.get("chat_template") if isinstance(config, dict) else None
-    # One template, or a list of {"name": "default", "template": "…"}.
-    if isinstance(template, list):
-        named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
-        template = next(named, {}).get("template")
-    if not isinstance(template, str):
-        raise fail('has no "chat_template"', path=path, hint="newer models keep it in chat_template.jinja")
-    # A special token is a text, or {"content": "<s>", …}.
-    texts = {key: value.get("content") if isinstance(value, dict) else value for key, value in config.items()}
-    return template, {key: text for key, text in texts.items() if key.endswith("_token") and isinstance(text, str)}
 
 
 def _raise(message: str) -> Never:
