@@ -177,6 +177,8 @@ class _ArtifactCompiler:
             yield "the target has no frame: counted on the bare text"
         if self._tools and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
+        if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(self._framed("", "a"))):
+            yield note
 
     def _leaves_tools_out(self) -> bool:
         bare = Conversation(system=self._rendered.system, tools=(), turns=self._rendered.turns, user="a")

@@ -64,6 +64,24 @@ class LoadedTarget:
         profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
         return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
 
+    def start_note(self, framed: str) -> str | None:
+        """Returns what happens to the tokens that the tokenizer puts in front of a prompt; None if there are none.
+
+        Only for requests without messages: a server adds no tokens to what a chat template makes of messages.
+
+        Args:
+            framed: a text that the model reads.
+        """
+        tokens = self.tokenizer.start_tokens
+        if tokens == ():
+            return None
+        if tokens is None:
+            return "the tokenizer's post-processor is of an unknown kind: what it puts in front is left out"
+        start = "".join(text for text, _ in tokens)
+        if framed.startswith(start):
+            return f"counted with {start}, which the tokenizer puts in front of a text"
+        return f"the tokenizer puts {start} in front of a text, the target's frame does not: left out"
+
 
 def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     """Loads the vocabulary and the frame of a target.
@@ -80,14 +98,34 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     try:
         tokenizer = adapters.tokenizers.load(target.tokenizer)
         frame, lookups = _load_frame(target, adapters)
+        start = _start_text(target, tokenizer)
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
+    if start:
+        tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(target.frame, before=start))
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
         target=target, tokenizer=tokenizer, frame=frame, frame_lookups=lookups, vocabulary_lookups=vocabulary
     )
+
+
+def _start_text(target: Target, tokenizer: Tokenizer) -> str:
+    """Returns the start tokens that a server adds to the prompts of a target, where no frame says what it adds.
+
+    Raises:
+        CacheunitError: it is not known what the tokenizer puts in front of a text.
+    """
+    frame = target.frame
+    if FORMATS[target.request].has_messages or tokenizer.margin or not frame.plain or frame.before or frame.after:
+        return ""
+    if tokenizer.start_tokens is None:
+        hint = "set it: frame.before is the text in front of the prompt"
+        raise fail(
+            "the tokenizer's post-processor is of an unknown kind: what it puts in front is not known", hint=hint
+        )
+    return "".join(text for text, _ in tokenizer.start_tokens)
 
 
 def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
