@@ -122,9 +122,7 @@ def _start_text(target: Target, tokenizer: Tokenizer) -> str:
         return ""
     if tokenizer.start_tokens is None:
         hint = "set it: frame.before is the text in front of the prompt"
-        raise fail(
-            "the tokenizer's post-processor is of an unknown kind: what it puts in front is not known", hint=hint
-        )
+        raise fail("the tokenizer's post-processor is of an unknown kind: it may put tokens in front", hint=hint)
     return "".join(text for text, _ in tokenizer.start_tokens)
 
 

@@ -11,39 +11,32 @@ StartTokens = tuple[tuple[str, int], ...]
 """The text and the id of each token in front of a text, in order."""
 
 
-class UnknownKindError(Exception):
-    """A post-processor is of a kind that this module does not know."""
-
-
 def start_tokens(parsed: Mapping[str, Any]) -> StartTokens | None:
     """Returns the tokens that are put in front of a text; None if the post-processor is of an unknown kind.
 
-    What it adds after the text, such as `</s>`, follows the user's words, and so is never part of a prefix.
+    What it adds after the text, such as `</s>`, follows the user's words, and so is never part of a prefix. The kinds
+    are those of Hugging Face tokenizers 0.23.
 
     Args:
         parsed: a `tokenizer.json`.
     """
-    try:
-        return tuple(_of_processor(parsed.get("post_processor")))
-    except UnknownKindError:
+    adding = [part for part in _processors(parsed.get("post_processor")) if part.get("type") != "ByteLevel"]
+    if not adding:
+        return ()
+    kind = adding[0].get("type")
+    if len(adding) > 1:  # each would put its tokens around, or between, those of the former ones
         return None
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        text, token = adding[0]["cls"]  # "cls": ["[CLS]", 101]
+        return ((text, token),)
+    return tuple(_of_template(adding[0])) if kind == "TemplateProcessing" else None
 
 
-def _of_processor(processor: Mapping[str, Any] | None) -> Iterator[tuple[str, int]]:
-    """Yields the tokens that one post-processor puts in front. The kinds are those of Hugging Face tokenizers 0.23."""
-    kind = None if processor is None else processor.get("type")
-    if processor is None or kind == "ByteLevel":  # changes offsets only
-        return
-    if kind == "Sequence":
-        for part in reversed(processor["processors"]):  # each one puts its tokens around those of the former ones
-            yield from _of_processor(part)
-    elif kind in ("BertProcessing", "RobertaProcessing"):
-        text, token = processor["cls"]  # "cls": ["[CLS]", 101]
-        yield text, token
-    elif kind == "TemplateProcessing":
-        yield from _of_template(processor)
-    else:
-        raise UnknownKindError
+def _processors(processor: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Returns the processors of a sequence, those of sequences in it included; a single one as a list."""
+    if processor is None or processor.get("type") != "Sequence":
+        return [] if processor is None else [processor]
+    return [inner for part in processor["processors"] for inner in _processors(part)]
 
 
 def _of_template(processor: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
