@@ -225,3 +225,15 @@ def test_a_count_in_a_target_has_start_tokens_too(raw: Project) -> None:
     raw.build()
     assert raw.check()["ok"]
     assert raw.run("show", "one").code == 0
+
+
+def test_a_count_of_the_bare_text_says_what_is_left_out(raw: Project) -> None:
+    bare = ("count", "-", "--tokenizer", "model/tokenizer.json")
+    ran = raw.run(*bare, stdin=TEXT.encode())
+    assert int(ran.out) == len(TEXT)
+    assert "the tokenizer puts <s> in front of a text: not counted" in ran.err
+    assert json.loads(raw.run(*bare, "--format", "json", stdin=TEXT.encode()).output)["left_out"] == ["<s>"]
+    assert "in front of a text" not in raw.run("count", "-", stdin=TEXT.encode()).err
+    raw.write({"model/tokenizer.json": json.dumps(tokenizer_json(sequence(template("<s>"), BERT)))})
+    assert "of an unknown kind: it may put tokens in front, not counted" in raw.run(*bare, stdin=TEXT.encode()).err
+    assert json.loads(raw.run(*bare, "--format", "json", stdin=TEXT.encode()).output)["left_out"] is None
