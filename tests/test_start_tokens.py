@@ -209,8 +209,8 @@ def test_messages_are_framed_without_start_tokens(raw: Project) -> None:
     assert "<s>" not in artifact["reason"]
 
 
-def test_an_unknown_post_processor_is_an_error_where_it_matters(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cacheunit_build.adapters.tokenizers.loader.start_tokens", lambda _: None)
+def test_an_unknown_post_processor_is_an_error_where_it_matters(raw: Project) -> None:
+    raw.write({"model/tokenizer.json": json.dumps(tokenizer_json(sequence(template("<s>"), BERT)))})
     ran = raw.run("build")
     assert ran.code == 2
     assert "post-processor is of an unknown kind: it may put tokens in front" in ran.err
