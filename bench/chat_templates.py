@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FEW_TOOLS = ("create_gist", "get_file_contents", "issue_write", "list_commits", "search_code")
 TURNS = (Turn(role="user", text=" Is it there? \n"), Turn(role="assistant", text="Yes: <b>it</b> & 検索.\n"))
-USER = "And now?"
+USER = {"role": "user", "content": "And now?"}
 CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 STAND_IN = {"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"}}
 """A vocabulary for models that are packaged without one: only their text is compared."""
@@ -142,7 +142,7 @@ def compare_model(folder: Path, prompts: Sequence[str], tools: Sequence[Mapping[
     vocabulary = data.get("tokenizer.json")
     reference = transformers_tokenizer(data)
     talks = [
-        Conversation(system=prompt, tools=tuple(some), turns=TURNS, user=USER)
+        Conversation(system=prompt, tools=tuple(some), turns=TURNS, following=(USER,))
         for some in ((), tools)
         for prompt in prompts
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,17 +11,17 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, f
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.settings import find_settings
-from cacheunit_build.domain.target_table import extended_table
-from cacheunit_build.domain.toml import read_toml
 from cacheunit_build.domain.usage import read_usage
-from cacheunit_build.request_formats.formats import format_of
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
 
-_ENTRY_KEYS = ("tokens", "counted", "unit", "text", "request")
-_TARGETS = Path(__file__).parent / "targets"
+    from cacheunit_build.domain.cache_rule import Prediction
+
+_ENTRY_KEYS = ("tokens", "counted", "padding", "text", "request")
+_IDENTITY_KEYS = ("format", "cache")
 
 _loaded: dict[tuple[str, ...], Prefix] = {}
 
@@ -31,7 +30,7 @@ class IntegrityError(CacheunitError):
     """The bytes of an artifact differ from the locked ones; the message has the file and both fingerprints."""
 
 
-Verdict = Literal["warm", "partial", "cold", "unknown"]
+Verdict = Literal["warm", "partial", "cold", "uncached", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +38,17 @@ class Observation:
     """What a response reports of the prefix.
 
     Attributes:
-        hit: tokens that were read from the cache; None where the server does not report them.
-        predicted: tokens that a warm cache serves.
+        hit: tokens that were read from the cache; None where the server does not report them, or contradicts itself.
+        written: tokens that were written to the cache; None where the server does not report them.
+        predicted: tokens that a warm cache serves; None where unknown, or unknown whether anything is cached.
         verdict: `warm` where all that was predicted was served, `partial` where less was, `cold` where nothing was,
-            `unknown` where the server does not report.
+            `uncached` where nothing was and nothing is ever cached of the prefix, `unknown` where the server does not
+            report, or nothing can be predicted.
     """
 
     hit: int | None
-    predicted: int
+    written: int | None
+    predicted: int | None
     verdict: Verdict
 
 
@@ -62,7 +64,7 @@ class Prefix:
         fingerprint: of the request fragment, as the lock has it.
     """
 
-    __slots__ = ("_fragment", "_root", "_unit", "counted", "fingerprint", "name", "target", "text", "tokens")
+    __slots__ = ("_entry", "_fragment", "_identity", "counted", "fingerprint", "name", "target", "text", "tokens")
 
     name: str
     target: str
@@ -70,19 +72,26 @@ class Prefix:
     tokens: int
     counted: str
     fingerprint: str
+    _entry: Mapping[str, Any]
     _fragment: bytes
-    _root: Any  # a Traversable, which does not promise to be hashable
-    _unit: int
+    _identity: Mapping[str, Any]
 
     def __init__(
-        self, name: str, target: str, entry: Mapping[str, Any], files: tuple[bytes, bytes], root: Traversable
+        self, key: tuple[str, str], entry: Mapping[str, Any], identity: Mapping[str, Any], files: tuple[bytes, bytes]
     ) -> None:
-        text, fragment = files
-        values = {"name": name, "target": target, "text": text.decode(), "_fragment": fragment, "_root": root}
+        """Makes a prefix from its verified files.
+
+        Args:
+            key: the prefix or variant, and the target.
+            entry: its entry in the lock.
+            identity: the entry of its target in the lock.
+            files: the bytes of its text and of its request fragment.
+        """
+        values: dict[str, Any] = {"name": key[0], "target": key[1], "text": files[0].decode(), "_fragment": files[1]}
         values |= {"tokens": entry["tokens"], "counted": entry["counted"], "fingerprint": entry["request"]}
-        values |= {"_unit": entry["unit"]}
-        for key, value in values.items():
-            object.__setattr__(self, key, value)
+        values |= {"_entry": entry, "_identity": identity}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, key: str, value: object) -> None:
         raise AttributeError(f'a frozen prefix: "{key}" cannot be set')
@@ -107,7 +116,7 @@ class Prefix:
             CacheunitError: `others` would replace a frozen part, or what follows is in the wrong form.
         """
         fragment: dict[str, Any] = json.loads(self._fragment)
-        request_format = format_of(fragment)
+        request_format = FORMATS[self._identity["format"]]
         replaced = sorted((fragment.keys() | {request_format.messages_key}) & others.keys())
         if replaced:
             raise fail(f'"{replaced[0]}" is frozen in prefix "{self.name}"', hint="put what follows it into messages")
@@ -124,25 +133,45 @@ class Prefix:
             usage: the response, or its usage part, as a mapping or an object: of OpenAI (chat and responses),
                 Anthropic, DeepSeek, Gemini, Bedrock, vLLM or llama.cpp.
         """
-        hit = read_usage(usage).hit
-        _, margin = _minimum_and_margin(self._root, self.target)
-        verdict: Verdict = "partial"
-        if hit is None:
-            verdict = "unknown"
-        elif hit == 0:
-            verdict = "cold"
-        elif hit >= self.predicted * (1 - margin):
-            verdict = "warm"
-        return Observation(hit=hit, predicted=self.predicted, verdict=verdict)
+        reported = read_usage(usage)
+        prediction = self._prediction
+        return Observation(
+            hit=reported.hit,
+            written=reported.written,
+            predicted=prediction.tokens,
+            verdict=_verdict(reported.hit, prediction),
+        )
 
     @property
-    def predicted(self) -> int:
-        """Tokens that a warm cache serves of it; none below the minimum, all where the unit is unknown."""
-        from cacheunit_build.domain.cache_rule import CacheRule
+    def predicted(self) -> int | None:
+        """Tokens that a warm cache serves of it; None where that is unknown, or an estimate is near the minimum."""
+        return self._prediction.tokens
 
-        minimum, _ = _minimum_and_margin(self._root, self.target)
-        rule = CacheRule(kind="blocks" if self._unit else "tokens", unit=self._unit or None, minimum=minimum)
-        return rule.reusable(self.tokens) or 0
+    @property
+    def _prediction(self) -> Prediction:
+        from cacheunit_build.domain.cache_rule import CacheRule
+        from cacheunit_build.domain.lock import LockEntry
+
+        return CacheRule(**self._identity["cache"]).predict(LockEntry(**self._entry))
+
+
+def _verdict(hit: int | None, prediction: Prediction) -> Verdict:
+    """Returns what a number of cached tokens says of a prefix.
+
+    hit    predicted        verdict
+    None   any              unknown
+    any    None             unknown
+    0      0                uncached
+    0      1,280            cold
+    640    1,280            partial
+    1,280  1,280            warm
+    900    1,280 +- 35 %    warm
+    """
+    if hit is None or prediction.tokens is None:
+        return "unknown"
+    if hit == 0:
+        return "cold" if prediction.tokens else "uncached"
+    return "warm" if hit >= prediction.low else "partial"
 
 
 def load(name: str, *, target: str | None = None, root: str | Traversable | None = None, **axes: str | int) -> Prefix:
@@ -160,7 +189,7 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
         CacheunitError: there is no lock, no such prefix or target, or an artifact is missing; settings are broken.
     """
     folder = _nearest_root(Path.cwd()) if root is None else _as_root(Path(root) if isinstance(root, str) else root)
-    prefixes = _locked_prefixes(folder.joinpath(LOCK_FILE))
+    targets, prefixes = _locked(folder.joinpath(LOCK_FILE))
     full_name = variant_name(name, axes)
     if full_name not in prefixes:
         raise fail(f'no prefix "{full_name}" is locked', hint=did_you_mean(full_name, prefixes))
@@ -169,26 +198,10 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     base = folder.joinpath(str(_settings(folder).get("build", "build"))).joinpath(full_name)
     text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
     fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
-    key = (str(folder), full_name, chosen, json.dumps(entry))
+    key = (str(folder), full_name, chosen, json.dumps([entry, targets[chosen]]))
     if key not in _loaded:
-        _loaded[key] = Prefix(full_name, chosen, entry, (text, fragment), folder)
+        _loaded[key] = Prefix((full_name, chosen), entry, targets[chosen], (text, fragment))
     return _loaded[key]
-
-
-@cache
-def _minimum_and_margin(root: Traversable, target: str) -> tuple[int, float]:
-    """Returns the minimum of a target's cache rule, and the margin of its counts."""
-    tables: Mapping[str, Any] = _settings(root).get("target", {})
-
-    def table_of(name: str) -> Mapping[str, Any] | None:
-        if name in tables:
-            table: Mapping[str, Any] = tables[name]
-            return table
-        data = _read(_TARGETS / f"{name}.toml")
-        return None if data is None else read_toml(data, f"{name}.toml").value
-
-    table = extended_table(target, table_of)
-    return table.get("cache", {}).get("minimum", 0), table.get("tokenizer", {}).get("margin", 0.0)
 
 
 def _settings(root: Traversable) -> Mapping[str, Any]:
@@ -226,21 +239,34 @@ def _as_root(folder: Traversable) -> Traversable:
     return folder
 
 
-def _locked_prefixes(path: Traversable) -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns the entries of a lock, by prefix and target."""
+def _locked(path: Traversable) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, dict[str, Any]]]]:
+    """Returns the targets of a lock, and its entries by prefix and target.
+
+    Raises:
+        CacheunitError: it cannot be read, is broken, or has another version.
+    """
     try:
         lock = json.loads(path.read_bytes())
         version = lock["version"]
         if version != LOCK_VERSION:
-            raise fail(f"the lock has version {version}; this cacheunit reads version {LOCK_VERSION}", path=str(path))
-        return {
-            name: {target: {key: entry[key] for key in _ENTRY_KEYS} for target, entry in entries.items()}
-            for name, entries in lock["prefixes"].items()
-        }
+            hint = 'run "cacheunit build" to rewrite it' if version < LOCK_VERSION else "use a newer cacheunit"
+            message = f"the lock has version {version}; load() reads version {LOCK_VERSION}"
+            raise fail(message, path=str(path), hint=hint)
+        for entries in lock["prefixes"].values():
+            for target, entry in entries.items():
+                _require(entry, _ENTRY_KEYS)
+                _require(lock["targets"][target], _IDENTITY_KEYS)
+        return lock["targets"], lock["prefixes"]
     except OSError as error:
         raise fail(f"the lock cannot be read: {error.strerror}", path=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise fail("the lock is broken", path=str(path), hint='run "cacheunit build"') from None
+
+
+def _require(values: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    """Raises KeyError for a key that is missing."""
+    for key in keys:
+        values[key]
 
 
 def _chosen_target(name: str, target: str | None, entries: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.prompt import Conversation, Turn
 from cacheunit_build.templating.chat_template import load_chat_template
@@ -61,7 +62,9 @@ USERS = ("What?", "\n What? \n\n", "")
 
 
 def conversation_of(system: str = "Be kind.", *, tools: bool = False, turns: int = 0, user: str = "Hi") -> Conversation:
-    return Conversation(system=system, tools=tuple(TOOLS) if tools else (), turns=TURNS[:turns], user=user)
+    return Conversation(
+        system=system, tools=tuple(TOOLS) if tools else (), turns=TURNS[:turns], following=(user_message(user),)
+    )
 
 
 CONVERSATIONS = [
@@ -199,7 +202,7 @@ For each function call, output the function name and arguments within the follow
 
 @pytest.mark.parametrize(("model", "expected"), [("qwen-2.5", QWEN), ("glm-4.7-flash", GLM)])
 def test_the_text_of_two_models_is_exactly_this(model: str, expected: str) -> None:
-    conversation = Conversation(system="Be kind.", tools=(TOOLS[0],), turns=TURNS[:2], user="Hi")
+    conversation = Conversation(system="Be kind.", tools=(TOOLS[0],), turns=TURNS[:2], following=(user_message("Hi"),))
     assert load_chat_template(model_file(model), TEMPLATES[model], {})(conversation) == expected % SIGNATURE
 
 
@@ -531,7 +534,7 @@ def test_a_changed_frame_changes_the_profile_of_the_target_and_not_its_vocabular
     project.build()
     after = json.loads(project.read("cacheunit.lock"))["targets"]["mine"]
     assert before["tokenizer"] == after["tokenizer"]
-    assert before["profile"] != after["profile"]
+    assert before["frame"] != after["frame"]
 
 
 def test_a_changed_frame_is_reported_as_profile_drift(project: Project) -> None:

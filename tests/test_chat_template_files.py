@@ -207,7 +207,9 @@ CASES = {
 
 
 def conversation(*, tools: bool) -> Conversation:
-    return Conversation(system="Be kind.", tools=(TOOL,) if tools else (), turns=TURNS, user="Hi")
+    return Conversation(
+        system="Be kind.", tools=(TOOL,) if tools else (), turns=TURNS, following=({"role": "user", "content": "Hi"},)
+    )
 
 
 def rendered(case: Case, *, tools: bool) -> str:

@@ -9,12 +9,15 @@ from cacheunit_build.builder.changed_inputs import ChangedInputs
 from cacheunit_build.builder.results import InputChange
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.file_names import LOCK_VERSION
+from cacheunit_build.domain.fingerprint import fingerprint_json
+from cacheunit_build.domain.lock import identity_data
 from cacheunit_build.lockfile.format import read_lock
 
 if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.lock import Lock
+    from cacheunit_build.domain.lock import Lock, TargetIdentity
     from cacheunit_build.domain.protocols import Adapters, Selection
 
 LockState = Literal["same", "different", "absent", "unknown"]
@@ -76,10 +79,15 @@ def _state(lock: Lock, artifact: Artifact) -> LockState:
 
 def _target_changes(compiled: CompiledProject, lock: Lock, artifact: Artifact) -> tuple[InputChange, ...]:
     """Returns what changed of the artifact's target since it was locked: its rules, its vocabulary."""
-    if artifact.key not in lock.entries:
+    if artifact.key not in lock.entries or lock.version != LOCK_VERSION:
         return ()
     name = artifact.target
     was, now = lock.targets.get(name), compiled.identities[name]
-    old = (None, None) if was is None else (was.profile, was.tokenizer)
-    parts = zip(("rules", "vocabulary"), old, (now.profile, now.tokenizer), strict=True)
+    old = (None, None) if was is None else (_profile(was), was.tokenizer)
+    parts = zip(("rules", "vocabulary"), old, (_profile(now), now.tokenizer), strict=True)
     return tuple(InputChange(path=f"{part} of target {name}", old=a, new=b) for part, a, b in parts if a != b)
+
+
+def _profile(identity: TargetIdentity) -> str:
+    """Returns the fingerprint of everything that the lock has of a target but its vocabulary."""
+    return fingerprint_json({key: value for key, value in identity_data(identity).items() if key != "tokenizer"})

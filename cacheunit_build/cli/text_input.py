@@ -14,7 +14,7 @@ from cacheunit_build.cli.options import format_option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.compiler.count import TextFrame
+    from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.protocols import Tokenizer
 
 
@@ -24,18 +24,18 @@ class TextCounter:
 
     Attributes:
         tokenizer: the vocabulary.
-        frame: the frame of a target; None for the bare text.
+        target: the target; None for the bare text.
         unit: tokens in one cache unit; 0 where it is unknown.
     """
 
     tokenizer: Tokenizer
-    frame: TextFrame | None
+    target: LoadedTarget | None
     unit: int
 
     @property
     def left_out(self) -> tuple[str, ...] | None:
         """The tokens that the tokenizer puts in front of a text, and the bare text lacks; None if that is not known."""
-        tokens = () if self.frame else self.tokenizer.start_tokens
+        tokens = () if self.target else self.tokenizer.start_tokens
         return None if tokens is None else tuple(text for text, _ in tokens)
 
 
@@ -71,7 +71,6 @@ def text_counter(context: Context, target: str | None, tokenizer: str | None, un
     Raises:
         CacheunitError: the target or the vocabulary is unknown.
     """
-    from cacheunit_build.compiler.count import text_frame
     from cacheunit_build.compiler.loaded_target import load_target
     from cacheunit_build.compiler.project import read_project
     from cacheunit_build.targets.loader import named_target
@@ -79,12 +78,12 @@ def text_counter(context: Context, target: str | None, tokenizer: str | None, un
     if target is not None and tokenizer is not None:
         raise click.UsageError("--target and --tokenizer exclude each other")
     if tokenizer is not None:
-        return TextCounter(tokenizer=_bare_tokenizer(context, tokenizer), frame=None, unit=unit or 0)
+        return TextCounter(tokenizer=_bare_tokenizer(context, tokenizer), target=None, unit=unit or 0)
     adapters = context.adapters()
     settings, targets = read_project(adapters.files)
     loaded = load_target(named_target(target or settings.targets[0], targets), adapters)
     unit = unit or loaded.target.cache.unit or 0
-    return TextCounter(tokenizer=loaded.tokenizer, frame=text_frame(loaded), unit=unit)
+    return TextCounter(tokenizer=loaded.tokenizer, target=loaded, unit=unit)
 
 
 def _bare_tokenizer(context: Context, name: str) -> Tokenizer:

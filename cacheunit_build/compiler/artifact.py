@@ -7,23 +7,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
-from cacheunit_build.compiler.padding_plan import Count, make_plan
-from cacheunit_build.compiler.static_tokens import static_tokens
-from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
+from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
+from cacheunit_build.compiler.turns import user_message
+from cacheunit_build.domain.artifact import Artifact, ArtifactRecord, LaterTurns, PaddingPlan
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_ids
 from cacheunit_build.domain.lock import LockEntry
 from cacheunit_build.domain.prompt import Conversation, StaticTokens
+from cacheunit_build.domain.sequences import common_prefix
+from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 from cacheunit_build.domain.source_map import SourceLine
+from cacheunit_build.domain.token_count import TokenCount
 from cacheunit_build.request_formats.base import PrefixParts, openai_tool, plain_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
-    from cacheunit_build.domain.artifact import PaddingPlan
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered, Tool
+    from cacheunit_build.domain.protocols import Tokenizer
+    from cacheunit_build.request_formats.base import MarkerPlace
 
 _COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 _DESCRIPTION = re.compile(r"^description:.*$", re.MULTILINE)
@@ -85,26 +89,15 @@ class _ArtifactCompiler:
         return self._counts[padding]
 
     def _counted(self, padding: str) -> StaticTokens:
-        tokenizer = self._loaded.tokenizer
-        if tokenizer.margin:
-            text = self._framed(padding, "")
-            return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0)
-        if self._target.frame.plain:  # the text in front of the user's words is fixed, so one count may be enough
-            text = self._framed(padding, "")
-            ids = tokenizer.encode(text)
-            if ids and ids[-1] in tokenizer.control_ids:
-                return StaticTokens(framed_prefix=text, ids=ids, unstable=0)
-        return static_tokens(lambda user: self._framed(padding, user), tokenizer.encode, tokenizer.control_ids)
+        return self._loaded.static_tokens(self._conversation(padding))
 
-    def _framed(self, padding: str, user: str) -> str:
-        """Returns the text that the model reads, padding and the user's words included."""
-        conversation = Conversation(
+    def _conversation(self, padding: str) -> Conversation:
+        """Returns the prefix with this padding, without the messages that follow."""
+        return Conversation(
             system=self._rendered.system + padding,
             tools=tuple(openai_tool(tool) for tool in self._tools),
             turns=self._rendered.turns,
-            user=user,
         )
-        return self._loaded.frame(conversation)
 
     def refuse_missing_places(self) -> None:
         """Raises a fault for tools or examples that the request format or the frame has no place for."""
@@ -156,20 +149,26 @@ class _ArtifactCompiler:
 
     def plan(self, unpadded: StaticTokens) -> PaddingPlan:
         """Returns whether to pad, and the reason with everything that the count depends on."""
-        count = Count(tokens=unpadded.tokens, margin=self._loaded.tokenizer.margin)
-        plan = make_plan(count, self._target.cache, self._manifest.padding)
-        texts = [self._rendered.system, *(turn.text for turn in self._rendered.turns)]
-        if self._target.cache.marker == "prompt_cache_breakpoint" and not any(texts):
-            reason = "tools alone cannot be marked: they are cached with what follows"
-            plan = replace(plan, action="unmarkable", reason=reason)
-        notes = [plan.reason, *self._notes()]
+        rule, padding = self._target.cache, self._manifest.padding
+        count = TokenCount(tokens=unpadded.tokens, margin=self._loaded.tokenizer.margin)
+        wanted = PaddingRequest(
+            mode=padding.mode,
+            floor=padding.floor,
+            hits_per_miss=padding.hits_per_miss or DEFAULT_HITS_PER_MISS,
+            budget=self._manifest.budget,
+        )
+        plan = make_plan(count, rule, wanted)
+        if rule.marker is not None and self._loaded.request_format.marker_place(self._parts("")) is None:
+            reason = f"format {self._target.request} cannot mark tools alone: they are cached only with what follows"
+            plan = PaddingPlan(action="unmarkable", goal=None, reason=reason)
+        notes = [plan.reason, *self._notes(unpadded)]
         if plan.goal is not None and not self._rendered.system:
             plan = replace(plan, action="unpadded", goal=None)
             notes.append("but there is no system text to pad")
         return replace(plan, reason="; ".join(notes))
 
-    def _notes(self) -> Iterator[str]:
-        """Yields what an exact count leaves out."""
+    def _notes(self, unpadded: StaticTokens) -> Iterator[str]:
+        """Yields what an exact count leaves out, and what later turns change."""
         frame = self._target.frame
         if self._loaded.tokenizer.margin:
             return
@@ -177,13 +176,16 @@ class _ArtifactCompiler:
             yield "the target has no frame: counted on the bare text"
         if self._tools and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
-        if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(self._framed("", "a"))):
+        if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
             yield note
+        if unpadded.change is not None:
+            lost = unpadded.first_turn - unpadded.tokens
+            yield f"later turns change {lost} tokens that requests of one turn share, so these are not counted"
 
     def _leaves_tools_out(self) -> bool:
-        bare = Conversation(system=self._rendered.system, tools=(), turns=self._rendered.turns, user="a")
+        conversation = replace(self._conversation(""), following=(user_message("a"),))
         try:
-            return self._loaded.frame(bare) == self._framed("", "a")
+            return self._loaded.frame(replace(conversation, tools=())) == self._loaded.frame(conversation)
         except CacheunitError:  # the frame needs tools
             return False
 
@@ -210,7 +212,7 @@ class _ArtifactCompiler:
     def refuse_over_budget(self, unpadded: StaticTokens, padded: StaticTokens) -> None:
         """Raises a fault where the budget is exceeded; an estimate must exceed it by more than its margin."""
         budget = self._manifest.budget
-        tokens = Count(tokens=padded.tokens, margin=self._loaded.tokenizer.margin).low
+        tokens = TokenCount(tokens=padded.tokens, margin=self._loaded.tokenizer.margin).low
         if budget is not None and tokens > budget:
             least = "at least " if self._loaded.tokenizer.margin else ""
             padding = padded.tokens - unpadded.tokens
@@ -220,17 +222,21 @@ class _ArtifactCompiler:
 
     def freeze(self, plan: PaddingPlan, padding: str, unpadded: StaticTokens, padded: StaticTokens) -> Artifact:
         """Returns the artifact with its bytes and its lock entry."""
-        system = self._rendered.system + padding
-        text = system.encode()
-        marker = None if plan.action == "below-minimum" else self._target.cache.marker
-        parts = PrefixParts(system=system, tools=self._tools, turns=self._rendered.turns, marker=marker)
-        request = compact_json(self._loaded.request_format.fragment(parts))
+        parts = self._parts(padding)
+        markers = self._markers(parts, padded)
+        if not markers:
+            parts = replace(parts, marker=None)
+        elif markers[-1] < padded.tokens:
+            behind = f"the {padded.tokens - markers[-1]} tokens behind the marker are not cached"
+            plan = replace(plan, reason=f"{plan.reason}; {behind}")
+        text, request = parts.system.encode(), compact_json(self._loaded.request_format.fragment(parts))
         margin = self._loaded.tokenizer.margin
         entry = LockEntry(
             tokens=padded.tokens,
             counted="estimate" if margin else "exact",
+            margin=margin,
+            markers=markers,
             padding=padded.tokens - unpadded.tokens,
-            unit=self._target.cache.unit or 0,
             text=fingerprint(text),
             request=fingerprint(request),
             token_ids=None if margin else fingerprint_ids(padded.ids),
@@ -239,7 +245,7 @@ class _ArtifactCompiler:
             prefix=self._variant.name,
             target=self._target.name,
             entry=entry,
-            margin=margin,
+            unit=self._target.cache.unit or 0,
             plan=plan,
             lookups=(*self._rendered.lookups, *self._loaded.lookups),
         )
@@ -250,10 +256,41 @@ class _ArtifactCompiler:
             padding_text=padding,
             framed_prefix=padded.framed_prefix,
             unstable=padded.unstable,
+            later_turns=self._later_turns(padded),
             literal=self._literal(padded),
             segments=segment_fingerprints(self._rendered, self._tools, padding),
             variant=self._variant,
             tools=tuple(self._tools),
+        )
+
+    def _parts(self, padding: str) -> PrefixParts:
+        """Returns the parts of the request, with the marker that the target needs."""
+        return PrefixParts(
+            system=self._rendered.system + padding,
+            tools=self._tools,
+            turns=self._rendered.turns,
+            marker=self._target.cache.marker,
+        )
+
+    def _markers(self, parts: PrefixParts, padded: StaticTokens) -> tuple[int, ...]:
+        """Returns how many static tokens stand in front of each marker; none where nothing in front of it is cached."""
+        place = self._loaded.request_format.marker_place(parts)
+        if place is None:
+            return ()
+        tokens = padded.tokens if place == parts.last else _tokens_up_to(place, parts, padded, self._loaded.tokenizer)
+        count = TokenCount(tokens=tokens, margin=self._loaded.tokenizer.margin)
+        return () if self._target.cache.caches(count) is False else (tokens,)
+
+    def _later_turns(self, padded: StaticTokens) -> LaterTurns | None:
+        """Returns what later turns do to the static tokens; None where none were tried."""
+        if self._loaded.tokenizer.margin or self._target.frame.plain:
+            return None
+        change = padded.change
+        return LaterTurns(
+            first_turn=padded.first_turn,
+            refused=padded.refused_turns,
+            shape=None if change is None else change.shape,
+            source=None if change is None else self._loaded.source_of(change),
         )
 
     def _literal(self, padded: StaticTokens) -> int | None:
@@ -266,6 +303,16 @@ class _ArtifactCompiler:
 
     def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:
         return self._manifest.fault(f"{self._name}: {message}", key, hint=hint)
+
+
+def _tokens_up_to(place: MarkerPlace, parts: PrefixParts, padded: StaticTokens, tokenizer: Tokenizer) -> int:
+    """Returns how many static tokens stand in front of the end of a marked part, which is not the last one."""
+    texts = [parts.system, *(turn.text for turn in parts.turns[: place.index + 1] if place.part == "examples")]
+    end = 0
+    for text in texts:
+        start = padded.framed_prefix.find(text.strip(), end)
+        end = end if start < 0 else start + len(text.strip())
+    return common_prefix(padded.ids, tokenizer.encode(padded.framed_prefix[:end]))
 
 
 def segment_fingerprints(rendered: Rendered, tools: Sequence[Tool], padding: str) -> Mapping[str, str]:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.padding import align_padding, pad_text_concat
-from cacheunit_build.compiler.static_tokens import static_tokens
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.prompt import Conversation, StaticTokens
 
 if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.protocols import Tokenizer
-
-TextFrame = Callable[[str, str], str]
-"""Returns the text that the model reads, from the system text and the user's words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +43,16 @@ class TextCount:
     literal: int | None
 
 
-def text_frame(loaded: LoadedTarget) -> TextFrame:
-    """Returns the frame that a target puts around a system text without tools and examples."""
-    return lambda text, user: loaded.frame(Conversation(system=text, tools=(), turns=(), user=user))
-
-
-def count_text(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, unit: int) -> TextCount:
-    """Returns the tokens of `text`: static tokens in `frame`, or all tokens without a frame.
+def count_text(text: str, tokenizer: Tokenizer, *, target: LoadedTarget | None, unit: int) -> TextCount:
+    """Returns the tokens of `text`: static tokens in the frame of a target, or all tokens without one.
 
     Args:
         text: the text.
-        tokenizer: the vocabulary.
-        frame: the frame of a target; None for the bare text.
+        tokenizer: the vocabulary, that of the target where there is one.
+        target: the target; None for the bare text.
         unit: tokens in one cache unit; 0 where it is unknown.
     """
-    static = _static_tokens(text, tokenizer, frame)
+    static = _static_tokens(text, tokenizer, target)
     controls = tuple(tokenizer.control_tokens_in(text))
     more = len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) if controls else 0
     units, past = divmod(static.tokens, unit) if unit else (0, 0)
@@ -80,7 +70,7 @@ def count_text(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, unit
     )
 
 
-def padding_for(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, unit: int) -> str:
+def padding_for(text: str, tokenizer: Tokenizer, *, target: LoadedTarget | None, unit: int) -> str:
     """Returns the padding that ends `text` on a boundary of `unit` tokens.
 
     Raises:
@@ -90,11 +80,10 @@ def padding_for(text: str, tokenizer: Tokenizer, *, frame: TextFrame | None, uni
         raise fail("the text is empty: there is nothing to pad")
     if unit <= 0:
         raise fail("the cache unit is unknown", hint="set --unit N, or name a target that has one")
-    return pad_text_concat(text, unit, lambda joined: _static_tokens(joined, tokenizer, frame).tokens)
+    return pad_text_concat(text, unit, lambda joined: _static_tokens(joined, tokenizer, target).tokens)
 
 
-def _static_tokens(text: str, tokenizer: Tokenizer, frame: TextFrame | None) -> StaticTokens:
-    if frame is None or tokenizer.margin:  # an estimate counts all tokens, as a build does
-        framed = text if frame is None else frame(text, "")
-        return StaticTokens(framed_prefix=framed, ids=tokenizer.encode(framed), unstable=0)
-    return static_tokens(lambda user: frame(text, user), tokenizer.encode, tokenizer.control_ids)
+def _static_tokens(text: str, tokenizer: Tokenizer, target: LoadedTarget | None) -> StaticTokens:
+    if target is None:
+        return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0)
+    return target.static_tokens(Conversation(system=text, tools=(), turns=()))

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from cacheunit_build.compiler.static_tokens import static_tokens
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
-from cacheunit_build.domain.lock import TargetIdentity
+from cacheunit_build.domain.lock import LockedOption, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.prompt import Conversation, Lookup
+from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
 from cacheunit_build.request_formats.formats import FORMATS
-from cacheunit_build.templating.chat_template import load_chat_template
+from cacheunit_build.templating.chat_template import ChatTemplate, load_chat_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cacheunit_build.domain.prompt import TurnChange
     from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
+    from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Frame, Target
     from cacheunit_build.request_formats.base import RequestFormat
 
@@ -56,13 +59,48 @@ class LoadedTarget:
 
     @property
     def identity(self) -> TargetIdentity:
-        """The fingerprints of its vocabulary, and of request format, frame and cache rule."""
-        rules = asdict(self.target.cache)
-        del rules["evidence"], rules["warm_up_requests"]  # neither decides a byte
+        """What the lock has of it: format, cache rule, options and models, fingerprints of frame and vocabulary."""
+        target = self.target
         files = [lookup.fingerprint for lookup in self.frame_lookups if lookup.fingerprint is not None]
-        frame = {**asdict(self.target.frame), "files": files}
-        profile = fingerprint_json({"request": self.target.request, "frame": frame, "cache": rules})
-        return TargetIdentity(profile=profile, tokenizer=self.tokenizer.identity)
+        frame = {**asdict(target.frame), "files": files}
+        return TargetIdentity(
+            format=target.request,
+            cache=replace(target.cache, evidence=(), warm_up_requests=1, best_effort=False),  # these decide no number
+            frame=fingerprint_json(frame),
+            tokenizer=self.tokenizer.identity,
+            options={item.name: LockedOption(effect=item.effect, neutral=item.neutral) for item in target.options},
+            models=target.models,
+        )
+
+    def static_tokens(self, prefix: Conversation) -> StaticTokens:
+        """Returns the tokens that all requests share; an estimate counts all tokens of the parts one after the other.
+
+        Args:
+            prefix: the conversation without the messages that follow.
+
+        Raises:
+            CacheunitError: the frame refuses the conversation.
+        """
+        if self.tokenizer.margin:
+            return self._all_tokens(prefix)
+        system_blocks = self.request_format.system_blocks
+        if self.target.frame.plain and not system_blocks:  # the text in front of the user's words is fixed
+            static = self._all_tokens(prefix)
+            if static.ids and static.ids[-1] in self.tokenizer.control_ids:
+                return static
+        tokenizer = self.tokenizer
+        return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
+
+    def _all_tokens(self, prefix: Conversation) -> StaticTokens:
+        text = self.frame(prefix)
+        ids = self.tokenizer.encode(text)
+        return StaticTokens(framed_prefix=text, ids=ids, unstable=0, first_turn=len(ids))
+
+    def source_of(self, change: TurnChange) -> SourceLine | None:
+        """Returns the line of the chat template at which a later turn changes the framed text; None for an encoder."""
+        if isinstance(self.frame, ChatTemplate):
+            return self.frame.line_at(change.first, change.offset)
+        return None
 
     def start_note(self, framed: str) -> str | None:
         """Returns what happens to the tokens that the tokenizer puts in front of a prompt; None if there are none.
@@ -144,6 +182,7 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
     data = read(path)
     if data is None:
         raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
+    framed: Callable[[Conversation], str]
     if frame.chat_template is not None:
         framed = load_chat_template(data, path, frame.arguments, read)
     else:
@@ -153,7 +192,7 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
 
 def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
     """Returns the frame that puts fixed text around the system text; it has no place for tools and examples."""
-    return lambda conversation: f"{frame.before}{conversation.system}{frame.after}{conversation.user}"
+    return lambda conversation: f"{frame.before}{conversation.system}{frame.after}{conversation.next_text}"
 
 
 def concatenated(conversation: Conversation) -> str:

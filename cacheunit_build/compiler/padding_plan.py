@@ -1,175 +1,179 @@
 """Plans padding: how many static tokens an artifact is to have, and why, in prices of input tokens.
 
-The price of one uncached input token is 1, that of a cached one is `read`. With blocks of `unit` tokens:
+The price of one uncached input token is 1, that of a cached one is `read`, of a written one `write`. With blocks of 128
+tokens, a read price of 0.1, a write price of 1, and 10 hits per miss:
 
-    tokens   unit  read   past the last unit   one more cached unit   plan
-    1,094    128   0.1    70 at 1 = 70         128 at 0.1 = 12.8      pad: saves the cost of 57 input tokens a request
-    1,029    128   0.1    5 at 1 = 5           128 at 0.1 = 12.8      do not pad
+    tokens   past the last unit   saved per hit      cost per miss   plan
+    1,094    70                   70 - 12.8 = 57.2   128 - 70 = 58   pad: 10 * 57.2 > 58
+    1,040    16                   16 - 12.8 = 3.2    112             do not pad: 10 * 3.2 < 112
+    1,029    5                    5 - 12.8 < 0       123             do not pad, at any number of hits
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.artifact import PaddingPlan
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.cache_rule import CacheRule
-    from cacheunit_build.domain.manifest import PaddingOptions
+    from cacheunit_build.domain.cache_rule import CacheRule, PaddingGain
+    from cacheunit_build.domain.manifest import PaddingMode
+    from cacheunit_build.domain.token_count import TokenCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """A number of static tokens.
+class PaddingRequest:
+    """What a manifest and its project ask of padding.
 
     Attributes:
-        tokens: the count.
-        margin: the share by which an estimate may be off; 0 for an exact count.
+        mode: when to pad.
+        floor: whether to pad a prefix that is below the minimum up to the minimum.
+        hits_per_miss: how many requests a cache entry serves for each one that writes it.
+        budget: the most static tokens; None where there is no limit.
     """
 
-    tokens: int
-    margin: float = 0.0
-
-    @property
-    def low(self) -> int:
-        """The fewest tokens that it may be."""
-        return math.floor(self.tokens * (1 - self.margin))
-
-    @property
-    def high(self) -> int:
-        """The most tokens that it may be."""
-        return math.ceil(self.tokens * (1 + self.margin))
+    mode: PaddingMode = "auto"
+    floor: bool = False
+    hits_per_miss: int = 10
+    budget: int | None = None
 
 
-def make_plan(count: Count, rule: CacheRule, padding: PaddingOptions) -> PaddingPlan:
+def make_plan(count: TokenCount, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
     """Returns what to do with a prefix of that many static tokens under a cache rule.
 
-    Padding `s` tokens past the last full unit of `U` up to the next one saves `s` uncached tokens a request and costs
-    `U` cached ones: it saves `s - read * U` input-token prices. Padding up to a minimum `M` pays from
-    `M * (read + (write - read) / reuses)` tokens on. An estimate is never padded, and decides nothing within its
-    margin.
+    With `auto`, `past` tokens after the last full unit are padded where it pays:
+    hits_per_miss * (past - read * unit) > write * (unit - past). An estimate is never padded, and decides nothing
+    within its margin. Padding stops at the budget.
 
     Args:
         count: the static tokens without padding.
         rule: the cache rule of the target.
-        padding: the options of the manifest.
+        wanted: what manifest and project ask for.
     """
     if count.margin:
         return _plan_of_estimate(count, rule)
-    tokens = count.tokens
-    if rule.kind != "blocks" or rule.unit is None:
-        return _plan_without_unit(tokens, rule, padding)
+    plan = _plan_of_exact(count.tokens, rule, wanted)
+    if plan.goal is None or wanted.budget is None or plan.goal <= wanted.budget:
+        return plan
+    over = f"but {plan.goal} tokens would exceed the budget of {wanted.budget}, so nothing is padded"
+    return PaddingPlan(action="over-budget", goal=None, reason=f"{plan.reason}; {over}")
+
+
+def _plan_of_exact(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
+    """Returns the plan for an exact count, before the budget is applied."""
+    if not rule.has_units or rule.unit is None:
+        return _plan_without_unit(tokens, rule, wanted)
     if tokens < (rule.minimum or 0):
-        return _plan_below_minimum(tokens, rule, rule.unit, padding)
+        return _plan_below_minimum(tokens, rule, rule.unit, wanted)
     past = tokens % rule.unit
     if past == 0:
         return PaddingPlan(action="aligned", goal=None, reason=f"{tokens} tokens are {tokens // rule.unit} full units")
-    return _plan_past_unit(tokens, past, rule, rule.unit, padding)
+    return _plan_past_unit(tokens, past, rule, rule.unit, wanted)
 
 
-def _plan_of_estimate(count: Count, rule: CacheRule) -> PaddingPlan:
+def _plan_of_estimate(count: TokenCount, rule: CacheRule) -> PaddingPlan:
     """Returns what is certain within the margin of an estimate."""
     estimate = f"an estimate of {count.tokens} tokens, {count.low} to {count.high}"
-    not_padded = "so nothing is padded" if rule.kind == "blocks" else _REASONS_NOT_TO_PAD[rule.kind]
-    minimum = rule.minimum
-    if minimum is None:
-        reason = f"{estimate}; {not_padded}; the target's minimum is unknown"
-        return PaddingPlan(action="estimate", goal=None, reason=reason)
-    if count.high < minimum:
-        missing = f"at least {minimum - count.high} below the minimum of {minimum}: nothing is cached"
-        reason = f"{estimate}; {missing}"
+    not_padded = "so nothing is padded" if rule.has_units else rule.why_no_padding
+    fewest, name = rule.fewest_cached, rule.fewest_name
+    cached = rule.caches(count)
+    if cached is False:
+        reason = f"{estimate}; at least {fewest - count.high} below {name} of {fewest}: nothing is cached"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
-    if count.low < minimum:
-        near = f"the minimum of {minimum} is within the margin, so it is unknown whether it is cached"
+    if cached is None:
+        near = f"{name} of {fewest} is within the margin, so it is unknown whether it is cached"
         return PaddingPlan(action="near-minimum", goal=None, reason=f"{estimate}; {not_padded}; {near}")
-    return PaddingPlan(action="estimate", goal=None, reason=f"{estimate}; {not_padded}")
+    unknown = "; the target's minimum is unknown" if rule.minimum is None else ""
+    return PaddingPlan(action="estimate", goal=None, reason=f"{estimate}; {not_padded}{unknown}")
 
 
-_REASONS_NOT_TO_PAD = {
-    "tokens": "any common prefix is reused, so padding saves nothing",
-    "breakpoints": "the marked prefix is reused to the token, so padding saves nothing",
-    "unknown": "the target's cache rule is unknown, so nothing is padded",
-    "blocks": "the target's cache unit is unknown, so nothing is padded",
-}
-"""Why nothing is padded, by the kind of the cache rule."""
-
-
-def _plan_without_unit(tokens: int, rule: CacheRule, padding: PaddingOptions) -> PaddingPlan:
+def _plan_without_unit(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan where there is no unit to pad to: the rule has none, or it is unknown."""
     minimum = rule.minimum or 0
-    if tokens < minimum and padding.floor and rule.kind == "breakpoints":
-        return _plan_below_minimum(tokens, rule, 1, padding)
+    if tokens < minimum and wanted.floor and rule.serves_marked_only:
+        return _plan_below_minimum(tokens, rule, 1, wanted)
     if tokens < minimum:
-        reason = f"{_missing(tokens, minimum)}{_when_filling_pays(minimum, rule)}"
+        reason = f"{_missing(tokens, minimum)}{_when_filling_pays(minimum, rule, wanted)}"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
-    action = "unknown" if rule.kind == "blocks" else rule.kind
-    return PaddingPlan(action=action, goal=None, reason=_REASONS_NOT_TO_PAD[rule.kind])
+    action = rule.kind if rule.is_known else "unknown"
+    return PaddingPlan(action=action, goal=None, reason=rule.why_no_padding)
 
 
-def _plan_past_unit(tokens: int, past: int, rule: CacheRule, unit: int, padding: PaddingOptions) -> PaddingPlan:
+def _plan_past_unit(tokens: int, past: int, rule: CacheRule, unit: int, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan for `past` tokens after the last full unit: pad to the next one if that is wanted and pays."""
     goal = tokens + unit - past
     uncached = f"{past} tokens after the last full unit of {unit}"
-    saved = None if rule.read is None else past - rule.read * unit
-    if padding.mode == "off":
+    gain = rule.padding_gain(past)
+    if wanted.mode == "off":
         reason = f"padding is off; {uncached} are recomputed in each request"
         return PaddingPlan(action="off", goal=None, reason=reason)
-    if padding.mode == "always":
-        reason = f"{uncached}; padding is set to always, and {_saving(saved)}"
+    if wanted.mode == "always":
+        reason = f"{uncached}; padding is set to always, and {_gain_text(gain, wanted)}"
         return PaddingPlan(action="pad", goal=goal, reason=reason)
-    if saved is None:
+    if goal < rule.fewest_cached:
+        reason = f"{uncached}; nothing is cached below {rule.fewest_cached} tokens"
+        return PaddingPlan(action="below-minimum", goal=None, reason=reason)
+    if gain is None:
         reason = f"{uncached}; the target's price of a cached token is unknown, so whether padding pays is too"
         return PaddingPlan(action="unknown", goal=None, reason=reason)
-    if saved <= 0:
-        reason = f"{uncached}; a full cached unit costs as much as {_price(past - saved)}, so padding does not pay"
+    if gain.saved_per_hit <= 0:
+        cached_unit = _price(past - gain.saved_per_hit)
+        reason = f"{uncached}; a full cached unit costs as much as {cached_unit}, so padding does not pay"
         return PaddingPlan(action="unpaid", goal=None, reason=reason)
-    return PaddingPlan(action="pad", goal=goal, reason=f"{uncached}; padding {_saving(saved)}")
+    pays = wanted.hits_per_miss * gain.saved_per_hit > gain.cost_per_miss
+    reason = f"{uncached}; padding {_gain_text(gain, wanted)}"
+    return PaddingPlan(action="pad" if pays else "unpaid", goal=goal if pays else None, reason=reason)
 
 
-def _plan_below_minimum(tokens: int, rule: CacheRule, unit: int, padding: PaddingOptions) -> PaddingPlan:
+def _plan_below_minimum(tokens: int, rule: CacheRule, unit: int, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan for a prefix that is not cached: pad up to the minimum if that is wanted and pays."""
     minimum = rule.minimum or 0
     missing = _missing(tokens, minimum)
-    goal = -(-minimum // unit) * unit
-    if padding.mode == "always" and not padding.floor and tokens % unit:
+    goal = max(-(-minimum // unit) * unit, rule.fewest_cached)
+    if wanted.mode == "always" and not wanted.floor and tokens % unit:
         goal = tokens + (-tokens % unit)
         return PaddingPlan(action="pad", goal=goal, reason=f"padding is set to always; {missing}")
-    if padding.reuses is None:
-        reason = f"{missing}{_when_filling_pays(goal, rule)}"
+    if not wanted.floor:
+        reason = f"{missing}{_when_filling_pays(goal, rule, wanted)}"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
-    if rule.read is None or rule.write is None:
+    pays_from = rule.filling_pays_from(goal, wanted.hits_per_miss)
+    if pays_from is None:
         return PaddingPlan(action="unknown", goal=None, reason=f"{missing}; the target's prices are unknown")
-    pays_from = goal * (rule.read + (rule.write - rule.read) / padding.reuses)
-    reason = f"{missing}; with {padding.reuses} reuses of a cache entry, {_pays_from(goal, pays_from)}"
-    if tokens > pays_from:
+    reason = f"{missing}; {_pays_from(goal, pays_from, wanted)}"
+    if tokens >= pays_from:
         return PaddingPlan(action="floor", goal=goal, reason=reason)
     return PaddingPlan(action="unpaid", goal=None, reason=reason)
 
 
-def _when_filling_pays(goal: int, rule: CacheRule) -> str:
-    """Returns from which length padding up to `goal` would pay with many reuses, as the end of a reason."""
-    if rule.read is None:
-        return ""
-    return f"; if a cache entry is reused many times, {_pays_from(goal, goal * rule.read)}"
+def _when_filling_pays(goal: int, rule: CacheRule, wanted: PaddingRequest) -> str:
+    """Returns from which length padding up to `goal` would pay, as the end of a reason."""
+    pays_from = rule.filling_pays_from(goal, wanted.hits_per_miss)
+    return "" if pays_from is None else f"; {_pays_from(goal, pays_from, wanted)}"
 
 
-def _pays_from(goal: int, threshold: float) -> str:
-    """Returns the words for which prefixes padding up to `goal` pays: those of more than `threshold` tokens."""
-    return f"padding to {goal} pays for a prefix of {math.floor(threshold) + 1} tokens or more"
+def _pays_from(goal: int, pays_from: int, wanted: PaddingRequest) -> str:
+    """Returns the words for which prefixes padding up to `goal` pays."""
+    return (
+        f"with {wanted.hits_per_miss} hits per miss, padding to {goal} pays for a prefix of {pays_from} tokens or more"
+    )
 
 
 def _missing(tokens: int, minimum: int) -> str:
     return f"{minimum - tokens} tokens below the minimum of {minimum}: nothing is cached"
 
 
-def _saving(saved: float | None) -> str:
-    """Returns what padding saves in each cached request, as the end of a reason."""
-    if saved is None:
+def _gain_text(gain: PaddingGain | None, wanted: PaddingRequest) -> str:
+    """Returns what padding saves and costs, and the break-even in hits per miss, as the end of a reason."""
+    if gain is None:
         return "what it saves is unknown"
-    verb, amount = ("saves", saved) if saved >= 0 else ("adds", -saved)
-    return f"{verb} the cost of {_price(amount)} input tokens per cached request"
+    verb, amount = ("saves", gain.saved_per_hit) if gain.saved_per_hit >= 0 else ("adds", -gain.saved_per_hit)
+    hit = f"{verb} the cost of {_price(amount)} input tokens per cached request"
+    if gain.break_even is None:
+        return hit
+    miss = f"costs {_price(gain.cost_per_miss)} per miss"
+    noun = "hit" if gain.break_even == 1 else "hits"
+    return f"{hit} and {miss}: it pays from {gain.break_even} {noun} per miss on ({wanted.hits_per_miss} expected)"
 
 
 def _price(value: float) -> str:

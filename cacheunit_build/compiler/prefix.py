@@ -73,7 +73,7 @@ class PrefixCompiler:
             data = self._adapters.files.read(path)
             if data is None:
                 raise fail("the manifest is a broken link")
-            manifest = parse_manifest(data, name=name, path=path)
+            manifest = self._with_defaults(parse_manifest(data, name=name, path=path))
         except CacheunitError as error:
             return CompiledPrefix(path=path, faults=error.faults_at(path))
         variants = expand(manifest)
@@ -92,6 +92,11 @@ class PrefixCompiler:
             faults=tuple(faults),
             complete=everything and not faults and all(self.loaded[target.name].traceable for target in targets),
         )
+
+    def _with_defaults(self, manifest: Manifest) -> Manifest:
+        """Returns a manifest with what it leaves to the settings of the project."""
+        hits_per_miss = manifest.padding.hits_per_miss or self._settings.hits_per_miss
+        return replace(manifest, padding=replace(manifest.padding, hits_per_miss=hits_per_miss))
 
     def _compile_variants(
         self, variants: Sequence[Variant], targets: Sequence[Target], inputs: _Inputs

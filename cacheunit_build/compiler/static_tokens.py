@@ -1,4 +1,4 @@
-r"""Finds the static tokens of a framed prefix: those that stay the same whatever the user says next.
+r"""Finds the static tokens of a framed prefix: those that stay the same whatever is said next, now and in later turns.
 
 The last token of a text may merge with the words that follow it. With the vocabulary of DeepSeek:
 
@@ -13,13 +13,19 @@ The last token of a text may merge with the words that follow it. With the vocab
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.prompt import StaticTokens
+from cacheunit_build.compiler.turns import later_turns, user_message
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.prompt import StaticTokens, TurnChange
 from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+
+    from cacheunit_build.compiler.turns import TurnShape
+    from cacheunit_build.domain.prompt import Conversation, Message
 
 _LETTERS = ("a", "e", "n", "s", "t", "y", "Z", "ed", "er", "ing", "ly", "tion", "able")
 _MARKS = (".", ",", ":", ")", "]", "-", "_", "/", "'s", '"', "=", "*", "`")
@@ -28,26 +34,114 @@ _OTHERS = ("7", "42", "2024", "\u4e2d", "\u6211", "\u3042", "\u00e9", "\u0301", 
 _LONG = "A longer message, of several sentences. It asks for two things at once, and gives 3 numbers.\n" * 8
 TRIED_CONTINUATIONS = ("A short one.", *_LETTERS, *_MARKS, *_SPACES, *_OTHERS, _LONG)
 """The user's words that are tried: letters, endings, marks, white space, digits, other scripts, whole texts."""
+_TRIED_IN_LATER_TURNS = ("A short one.", _LONG)
+"""The user's first words in later turns. What stands directly behind the prefix was tried in the first turn."""
 
 
 def static_tokens(
-    framed: Callable[[str], str], encode: Callable[[str], Sequence[int]], controls: Collection[int]
+    frame: Callable[[Conversation], str],
+    prefix: Conversation,
+    encode: Callable[[str], Sequence[int]],
+    controls: Collection[int],
+    *,
+    system_blocks: bool = False,
 ) -> StaticTokens:
     """Returns the tokens that all requests share, with the framed prefix that they are of.
 
-    The framed prefix is what the framed texts of all continuations begin with. If it ends in a control token, all of
+    The framed prefix is what the framed texts of all tried requests begin with. If it ends in a control token, all of
     its tokens are static. Otherwise each framed text is encoded, and the ids that all of them begin with are static, up
     to the last run of letters, marks or digits, which an untried continuation could go on.
 
     Args:
-        framed: returns the text that the model reads, from the user's words.
+        frame: returns the text that the model reads of a conversation.
+        prefix: the conversation without the messages that follow.
         encode: returns the token ids of a text, with control tokens read as such.
         controls: the ids of the control tokens.
+        system_blocks: whether a request may have further text after the system text, as a block of its own.
+
+    Raises:
+        CacheunitError: the frame refuses the first turn.
     """
-    texts = [framed(continuation) for continuation in TRIED_CONTINUATIONS]
-    framed_prefix = texts[0]
+    framed = _FramedTexts(frame, prefix, system_blocks=system_blocks)
+    first = _common_text(framed.first_turn)
+    whole = _static(first, framed.first_turn, encode, controls)
+    framed_prefix = _common_text([first, *framed.later_turns])
+    if framed_prefix == first:
+        static = _static(first, [*framed.first_turn, *framed.later_turns], encode, controls)
+        return replace(static, first_turn=whole.tokens, refused_turns=framed.refused)
+    static = _static(framed_prefix, [*framed.first_turn, *framed.later_turns], encode, controls)
+    return replace(
+        static, first_turn=whole.tokens, refused_turns=framed.refused, change=framed.change(len(framed_prefix))
+    )
+
+
+class _FramedTexts:
+    """The framed texts of all tried requests.
+
+    Attributes:
+        first_turn: those of the first turn, one for each tried continuation.
+        later_turns: those of later turns.
+        refused: the shapes of later turns that the frame refuses.
+    """
+
+    def __init__(
+        self, frame: Callable[[Conversation], str], prefix: Conversation, *, system_blocks: bool = False
+    ) -> None:
+        self._frame = frame
+        self._prefix = prefix
+        self._first = self._conversation(user_message(TRIED_CONTINUATIONS[0]))
+        self._shapes: list[str] = []
+        self.first_turn = [frame(self._conversation(user_message(words))) for words in TRIED_CONTINUATIONS]
+        self.later_turns: list[str] = []
+        self.refused: tuple[str, ...] = ()
+        if system_blocks and prefix.system and not prefix.turns:
+            self.first_turn += map(self._with_system_block, TRIED_CONTINUATIONS)
+        for shape in later_turns(prefix):
+            self._try(shape)
+
+    def _conversation(self, *following: Message) -> Conversation:
+        return replace(self._prefix, following=following)
+
+    def _with_system_block(self, text: str) -> str:
+        """Returns the framed text of a request whose system text goes on with `text`."""
+        user = user_message(TRIED_CONTINUATIONS[0])
+        return self._frame(replace(self._prefix, system=self._prefix.system + text, following=(user,)))
+
+    def _try(self, shape: TurnShape) -> None:
+        """Adds the framed texts of a shape, after the shortest and the longest continuation; or that it is refused."""
+        for spelling in shape.spellings:
+            try:
+                texts = [self._frame(self._conversation(*spelling(words))) for words in _TRIED_IN_LATER_TURNS]
+            except CacheunitError:
+                continue
+            self.later_turns += texts
+            self._shapes += [shape.name] * len(texts)
+            return
+        self.refused += (shape.name,)
+
+    def change(self, offset: int) -> TurnChange:
+        """Returns the change that leaves only `offset` characters in common, with the first shape that makes it."""
+        first = self.first_turn[0]
+        shape = next(
+            shape
+            for shape, text in zip(self._shapes, self.later_turns, strict=True)
+            if common_prefix(first, text) == offset
+        )
+        return TurnChange(shape=shape, first=self._first, offset=offset)
+
+
+def _common_text(texts: Sequence[str]) -> str:
+    """Returns the text that all texts begin with."""
+    common = texts[0]
     for text in texts[1:]:
-        framed_prefix = framed_prefix[: common_prefix(framed_prefix, text)]
+        common = common[: common_prefix(common, text)]
+    return common
+
+
+def _static(
+    framed_prefix: str, texts: Sequence[str], encode: Callable[[str], Sequence[int]], controls: Collection[int]
+) -> StaticTokens:
+    """Returns the static tokens of a framed prefix that all `texts` begin with."""
     ids = encode(framed_prefix)
     if not ids or ids[-1] in controls:
         return StaticTokens(framed_prefix=framed_prefix, ids=ids, unstable=0)

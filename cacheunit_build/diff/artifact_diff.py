@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.padding_plan import Count
 from cacheunit_build.diff.change_location import SourceChanges
 from cacheunit_build.diff.results import FirstChange
-from cacheunit_build.domain.cache_rule import ChangeImpact, Cost
+from cacheunit_build.domain.cache_rule import ChangeImpact
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from cacheunit_build.diff.results import Difference, Part
     from cacheunit_build.diff.snapshot import Snapshot
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.source_map import SourceChain
 
@@ -46,10 +44,10 @@ class ArtifactDiff:
             still_cached=impact.still_cached,
             recomputed=impact.recomputed,
             first=self._first_change(old, new, None if same_tokens else impact.first),
-            cost=_cost(impact.still_cached, old.entry.tokens, new, target.cache),
+            cost=target.cache.cost(impact.still_cached, old.entry, new.entry),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
-            why=None if impact.still_cached is not None else _why_unknown(new.margin or old.margin, target.cache),
+            why=impact.why,
         )
 
     def added(self, difference: Difference) -> Difference:
@@ -61,17 +59,16 @@ class ArtifactDiff:
         others = [old for old in self._old.artifacts.values() if old.target == new.target]
         impacts = [(self._impact(old, new), old.prefix) for old in others]
         uncached = ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
-        margin = max(artifact.margin for artifact in (new, *others))
         best, shares = max(impacts, key=lambda item: item[0].still_cached or 0, default=(uncached, ""))
         return replace(
             difference,
             still_cached=best.still_cached,
             recomputed=best.recomputed,
             shares=shares if best.still_cached else None,
-            cost=_cost(best.still_cached, 0, new, target.cache),
+            cost=target.cache.cost(best.still_cached, None, new.entry),
             price=target.price,
             text=("", new.text.decode()),
-            why=None if best.still_cached is not None else _why_unknown(margin, target.cache),
+            why=best.why,
         )
 
     def sources(self, keys: Iterable[ArtifactKey]) -> dict[str, tuple[ArtifactKey, ...]]:
@@ -86,23 +83,18 @@ class ArtifactDiff:
     def _impact(self, old: Artifact, new: Artifact) -> ChangeImpact:
         """Returns what a cache that holds the old artifact serves of the new one."""
         target = self._new.target(new)
-        rule = target.target.cache
         if target.identity.tokenizer != self._old.target(old).identity.tokenizer:
-            impact = ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
-        else:
-            blocks, old_blocks = self._new.blocks(new), self._old.blocks(old)
-            on_block = blocks[: len(old_blocks)] == old_blocks
-            impact = rule.impact(self._old.ids(old), self._new.ids(new), on_block=on_block)
-        estimated_units = rule.kind == "blocks" and new.margin
-        if estimated_units or _is_near_minimum(new, rule) or _is_near_minimum(old, rule):
-            return replace(impact, still_cached=None, recomputed=None)
-        return impact
+            return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
+        blocks, old_blocks = self._new.blocks(new), self._old.blocks(old)
+        on_block = blocks[: len(old_blocks)] == old_blocks
+        ids = self._old.ids(old), self._new.ids(new)
+        return target.target.cache.impact(old.entry, new.entry, ids, on_block=on_block)
 
     def _first_change(self, old: Artifact, new: Artifact, token: int | None) -> FirstChange:
         old_text, new_text = old.text.decode(), new.text.decode()
         offset = common_prefix(old_text, new_text)
         part = self._part(old, new, offset)
-        unit = 0 if new.margin else new.entry.unit
+        unit = 0 if new.margin else new.unit
         return FirstChange(
             part=part,
             byte=len(new_text[:offset].encode()) if part in ("system", "padding") else None,
@@ -154,31 +146,9 @@ class ArtifactDiff:
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())
 
 
-def _cost(still_cached: int | None, old_tokens: int, new: Artifact, rule: CacheRule) -> Cost:
-    """Returns the cost of a change; unknown where an estimate decides whether anything is cached."""
-    if still_cached is None and new.margin:
-        return Cost(one_time=None, per_million=None)
-    return rule.cost(still_cached, old_tokens, new.entry.tokens)
-
-
 def _tool_chain(old: Artifact, new: Artifact) -> SourceChain:
     """Returns the lines of the first tool that changed, and of the manifest's list of tools."""
     manifest = new.variant.manifest
     listed = SourceLine(path=manifest.path, line=manifest.line("tools") or 1)
     index = common_prefix(old.tools, new.tools)
     return (*(SourceLine(path=tool.path, line=tool.line or 1) for tool in new.tools[index : index + 1]), listed)
-
-
-def _is_near_minimum(artifact: Artifact, rule: CacheRule) -> bool:
-    """Returns whether the minimum is within the margin of an estimate."""
-    count = Count(tokens=artifact.entry.tokens, margin=artifact.margin)
-    return count.low < (rule.minimum or 0) <= count.high and bool(artifact.margin)
-
-
-def _why_unknown(margin: float, rule: CacheRule) -> str:
-    """Returns the reason why it is unknown how many tokens stay cached."""
-    if margin and rule.kind == "blocks":
-        return "an estimate cannot tell where units end, so it is unknown how many tokens stay cached"
-    if margin:
-        return "the target's minimum is within the margin of the estimate, so whether anything is cached is unknown"
-    return "the target's cache rule is unknown, so it is unknown how many tokens stay cached"

@@ -11,6 +11,7 @@ from cacheunit_build.diff.artifact_diff import ArtifactDiff
 from cacheunit_build.diff.results import Difference, DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.file_names import LOCK_VERSION
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lockfile.drift import drift_between
@@ -77,7 +78,9 @@ class _Side:
         compiled = {key: record.entry for key, record in self.snapshot.records.items()}
         kept = self.locked.entries if self.faults else {}
         targets = {**self.locked.targets, **self.snapshot.compiled.identities}
-        return Lock(targets=targets, entries={**kept, **compiled})
+        return Lock(
+            targets=targets, entries={**kept, **compiled}, version=self.locked.version if kept else LOCK_VERSION
+        )
 
 
 def diff(
@@ -116,8 +119,16 @@ def diff(
         differences=differences,
         sources=comparison.sources(differences),
         faults=old.faults,
-        notes=(*baseline.notes, *old.notes, *_lock_note(old)),
+        notes=(*baseline.notes, *old.notes, *_lock_note(old), *_version_note(old.locked)),
     )
+
+
+def _version_note(lock: Lock) -> tuple[str, ...]:
+    """Returns a note where an earlier version of cacheunit wrote the lock."""
+    if lock.version == LOCK_VERSION:
+        return ()
+    rewritten = f'"cacheunit build" rewrites it as version {LOCK_VERSION}'
+    return (f"the old lock has version {lock.version}: its cache rules and markers are not compared; {rewritten}",)
 
 
 def _lock_note(old: _Side) -> tuple[str, ...]:
@@ -177,7 +188,7 @@ class _Comparison:
         self._renamed = self._renames(set(selected))
         former_keys = set(self._renamed.values())
         drift = drift_between(replace(self._old_lock, entries=selected), self._new_lock)
-        kinds = {(item.prefix, item.target): _KINDS[item.kind] for item in drift}
+        kinds = {(item.prefix, item.target): _KINDS[item.kind] for item in drift if item.kind in _KINDS}
         self._kinds = {key: kind for key, kind in kinds.items() if key not in former_keys}
         self.has_added = any(kind == "added" and key not in self._renamed for key, kind in self._kinds.items())
         self._artifact_diff = (
@@ -217,18 +228,11 @@ class _Comparison:
             new=entry,
             still_cached=entry.tokens,
             recomputed=0,
-            margin=self._margin(key),
         )
-
-    def _margin(self, key: ArtifactKey) -> float:
-        """Returns the margin of an artifact, of its older version if it was removed; 0 if it is not known."""
-        snapshots = (self._new.snapshot, self._old.snapshot)
-        records = (snapshot.records.get(key) for snapshot in snapshots if snapshot is not None)
-        return next((record.margin for record in records if record is not None), 0.0)
 
     def _difference(self, key: ArtifactKey, kind: DifferenceKind) -> Difference:
         old, new = self._old_lock.entries.get(key), self._new_lock.entries.get(key)
-        difference = Difference(prefix=key[0], target=key[1], kind=kind, old=old, new=new, margin=self._margin(key))
+        difference = Difference(prefix=key[0], target=key[1], kind=kind, old=old, new=new)
         if new is None:
             return difference
         if old is None:

@@ -47,7 +47,6 @@ class Difference:
         kind: what changed.
         old: the lock entry of the old version; None for an added artifact.
         new: the lock entry of the new version; None for a removed artifact.
-        margin: the share by which an estimated count may be off.
         was: the former name of a renamed prefix.
         shares: the artifact of the old version whose cache entry serves an added one.
         still_cached: static tokens that the old cache entry still serves; None where unknown.
@@ -64,7 +63,6 @@ class Difference:
     kind: DifferenceKind
     old: LockEntry | None = None
     new: LockEntry | None = None
-    margin: float = 0.0
     was: str | None = None
     shares: str | None = None
     still_cached: int | None = None
@@ -79,6 +77,12 @@ class Difference:
     def key(self) -> ArtifactKey:
         """The prefix and the target, which name the artifact."""
         return self.prefix, self.target
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the number of tokens is an estimate; that of the older version if the artifact was removed."""
+        entry = self.new or self.old
+        return entry is not None and (entry.counted == "estimate" or bool(entry.margin))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

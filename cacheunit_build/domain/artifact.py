@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Lookup, Tool
+    from cacheunit_build.domain.source_map import SourceLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class ArtifactRecord:
         prefix: the prefix or variant.
         target: the target.
         entry: the lock entry.
-        margin: the share by which an estimated count may be off; 0 for an exact one.
+        unit: the target's tokens in one cache unit; 0 where it has none, or it is unknown.
         plan: whether it is padded, and why.
         lookups: every file that was looked for to make it.
     """
@@ -44,14 +45,36 @@ class ArtifactRecord:
     prefix: str
     target: str
     entry: LockEntry
-    margin: float
+    unit: int
     plan: PaddingPlan
     lookups: tuple[Lookup, ...]
+
+    @property
+    def margin(self) -> float:
+        """The share by which the count may be off; 0 for an exact one."""
+        return self.entry.margin
 
     @property
     def key(self) -> ArtifactKey:
         """The prefix and the target, which name the artifact."""
         return self.prefix, self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterTurns:
+    """What later turns of a conversation do to the static tokens of a prefix.
+
+    Attributes:
+        first_turn: the tokens that requests of one turn share.
+        refused: the shapes of later turns that the frame refuses, which were left out.
+        shape: the first shape that changes the framed prefix; None where none does.
+        source: the line of the chat template that prints what changes; None where none does, or for an encoder.
+    """
+
+    first_turn: int
+    refused: tuple[str, ...] = ()
+    shape: str | None = None
+    source: SourceLine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +86,10 @@ class Artifact:
         text: the bytes of the text file: system text and padding.
         request: the bytes of the request fragment, as JSON.
         padding_text: the padding, as it is in the text.
-        framed_prefix: the text in front of the user's words, as the model reads it.
+        framed_prefix: the text that all requests begin with, as the model reads it.
         unstable: tokens after the static ones that change with what follows.
+        later_turns: what later turns do to the static tokens; None where none were tried: for an estimate, and for a
+            frame of fixed text, which later turns are assumed to leave as it is.
         literal: the count with control tokens in the text read as characters; None where the text has none.
         segments: the fingerprint of each part.
         variant: the variant that it was made from.
@@ -77,6 +102,7 @@ class Artifact:
     padding_text: str
     framed_prefix: str
     unstable: int
+    later_turns: LaterTurns | None
     literal: int | None
     segments: Mapping[str, str]
     variant: Variant
@@ -98,9 +124,14 @@ class Artifact:
         return self.record.entry
 
     @property
+    def unit(self) -> int:
+        """The target's tokens in one cache unit; 0 where it has none, or it is unknown."""
+        return self.record.unit
+
+    @property
     def margin(self) -> float:
-        """The share by which an estimated count may be off; 0 for an exact one."""
-        return self.record.margin
+        """The share by which the count may be off; 0 for an exact one."""
+        return self.entry.margin
 
     @property
     def key(self) -> ArtifactKey:

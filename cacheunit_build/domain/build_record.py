@@ -10,13 +10,14 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.artifact import ArtifactRecord, PaddingPlan, artifact_paths
+from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE
-from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
+from cacheunit_build.domain.lock import Lock, LockedOption, LockEntry, TargetIdentity, identity_data
 from cacheunit_build.domain.prompt import Lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     FingerprintOf = Callable[[str], str | None]
 
@@ -131,24 +132,32 @@ def _as_stored(artifact: ArtifactRecord) -> ArtifactRecord:
 
 
 def record_data(record: BuildRecord) -> dict[str, Any]:
-    """Returns a record as JSON values."""
+    """Returns a record as JSON values; each identity is listed once, and prefixes have its index."""
+    identities: list[TargetIdentity] = []
+    prefixes = {path: _prefix_data(prefix, identities) for path, prefix in record.prefixes.items()}
     return {
         "settings": dict(record.settings),
         "folders": list(record.folders),
         "lock": record.lock,
-        "prefixes": {path: _prefix_data(prefix) for path, prefix in record.prefixes.items()},
+        "identities": [identity_data(identity) for identity in identities],
+        "prefixes": prefixes,
     }
 
 
-def _prefix_data(prefix: PrefixRecord) -> dict[str, Any]:
+def _prefix_data(prefix: PrefixRecord, identities: list[TargetIdentity]) -> dict[str, Any]:
+    """Returns the record of one manifest as JSON values, and adds identities that are not in the list yet."""
+    indexes = {}
+    for name, identity in prefix.identities.items():
+        if identity not in identities:
+            identities.append(identity)
+        indexes[name] = identities.index(identity)
     return {
         "inputs": dict(prefix.inputs),
-        "identities": {name: [identity.profile, identity.tokenizer] for name, identity in prefix.identities.items()},
+        "identities": indexes,
         "artifacts": [
             {
                 "key": list(artifact.key),
                 "entry": {name: getattr(artifact.entry, name) for name in _ENTRY_FIELDS},
-                "margin": artifact.margin,
                 "plan": [artifact.plan.action, artifact.plan.reason],
                 "lookups": [lookup.path for lookup in artifact.lookups],
             }
@@ -161,31 +170,43 @@ def parse_record(data: Any) -> BuildRecord | None:  # noqa: ANN401 - JSON that a
     """Returns the record in JSON values, None where they are not a record."""
     try:
         prefixes, templates, build = data["folders"]
+        identities = [_parse_identity(identity) for identity in data["identities"]]
         return BuildRecord(
             settings=dict(data["settings"].items()),
             folders=(prefixes, templates, build),
             lock=data["lock"],
-            prefixes={path: _parse_prefix(prefix) for path, prefix in data["prefixes"].items()},
+            prefixes={path: _parse_prefix(prefix, identities) for path, prefix in data["prefixes"].items()},
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
 
 
-def _parse_prefix(data: Mapping[str, Any]) -> PrefixRecord:
+def _parse_prefix(data: Mapping[str, Any], all_identities: Sequence[TargetIdentity]) -> PrefixRecord:
     inputs = data["inputs"]
+    identities = {name: all_identities[index] for name, index in data["identities"].items()}
     artifacts = tuple(
         ArtifactRecord(
             prefix=artifact["key"][0],
             target=artifact["key"][1],
-            entry=LockEntry(**artifact["entry"]),
-            margin=artifact["margin"],
+            entry=_parse_entry(artifact["entry"]),
+            unit=identities[artifact["key"][1]].cache.unit or 0,
             plan=PaddingPlan(action=artifact["plan"][0], goal=None, reason=artifact["plan"][1]),
             lookups=tuple(Lookup(path=path, fingerprint=inputs[path]) for path in artifact["lookups"]),
         )
         for artifact in data["artifacts"]
     )
-    identities = {
-        name: TargetIdentity(profile=profile, tokenizer=tokenizer)
-        for name, (profile, tokenizer) in data["identities"].items()
-    }
     return PrefixRecord(inputs=dict(inputs.items()), artifacts=artifacts, identities=identities)
+
+
+def _parse_entry(data: Mapping[str, Any]) -> LockEntry:
+    return LockEntry(**{**data, "markers": tuple(data["markers"])})
+
+
+def _parse_identity(data: Mapping[str, Any]) -> TargetIdentity:
+    options = {name: _parse_option(option) for name, option in data.get("options", {}).items()}
+    models = tuple(data.get("models", ()))
+    return TargetIdentity(**{**data, "cache": CacheRule(**data["cache"]), "options": options, "models": models})
+
+
+def _parse_option(data: Mapping[str, Any]) -> LockedOption:
+    return LockedOption(effect=data["effect"], neutral=tuple(data.get("neutral", ())))

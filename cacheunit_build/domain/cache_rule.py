@@ -1,13 +1,15 @@
-"""The cache rule of a target, and all arithmetic that follows from it: reusable tokens, impact and cost of a change."""
+"""The cache rule of a target, and all arithmetic that follows from it: reusable tokens, bounds, padding, cost."""
 
 from __future__ import annotations
 
 import datetime as dt  # noqa: TID251 - the type of a date; no clock is read
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.sequences import common_prefix
+from cacheunit_build.domain.token_count import TokenCount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +20,31 @@ Grade = Literal["documented", "measured", "inferred"]
 
 MILLION = 1_000_000
 
+_WHY_NO_PADDING: dict[CacheKind, str] = {
+    "tokens": "any common prefix is reused, so padding saves nothing",
+    "breakpoints": "the marked prefix is reused to the token, so padding saves nothing",
+    "unknown": "the target's cache rule is unknown, so nothing is padded",
+    "blocks": "the target's cache unit is unknown, so nothing is padded",
+}
+
 MOST_UNIT = 1 << 20
 """The most tokens that a cache unit may have."""
+
+
+class CountedPrefix(Protocol):
+    """The number of static tokens of a prefix, as a lock entry has it: with its margin and its cache markers."""
+
+    @property
+    def tokens(self) -> int:
+        """The number of static tokens."""
+
+    @property
+    def margin(self) -> float:
+        """The share by which that number may be off; 0 for an exact one."""
+
+    @property
+    def markers(self) -> Sequence[int]:
+        """How many static tokens stand in front of each cache marker, in ascending order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +64,35 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """How many static tokens of a prefix a warm cache serves.
+
+    Attributes:
+        tokens: the number; None where it is unknown, or unknown whether anything is cached.
+        low: the fewest tokens that it may be.
+        high: the most tokens that it may be.
+    """
+
+    tokens: int | None
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeImpact:
     """What a cache that holds the old tokens of a prefix serves of the new ones.
 
     Attributes:
         first: index of the first token that differs; where none does, the length of the shorter version.
-        still_cached: static tokens that the old cache entry still serves; None where the cache rule is unknown.
-        recomputed: the other static tokens of the new version; None where the cache rule is unknown.
+        still_cached: static tokens that the old cache entry still serves; None where unknown.
+        recomputed: the other static tokens of the new version; None where unknown.
+        why: why they are unknown; None where they are known.
     """
 
     first: int
     still_cached: int | None
     recomputed: int | None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +109,26 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaddingGain:
+    """What padding to the end of a unit saves and costs, as a multiple of the price of one uncached input token.
+
+    Attributes:
+        saved_per_hit: saved by each request that the cache serves; negative where a full cached unit costs more.
+        cost_per_miss: further cost of each request that has to write the cache.
+    """
+
+    saved_per_hit: float
+    cost_per_miss: float
+
+    @property
+    def break_even(self) -> int | None:
+        """The fewest hits for each miss at which padding saves more than it costs; None where it never does."""
+        if self.saved_per_hit <= 0:
+            return None
+        return math.floor(self.cost_per_miss / self.saved_per_hit) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRule:
     """How a target reuses the computation of a prefix. A price of 1 is that of an uncached input token."""
 
@@ -79,6 +141,8 @@ class CacheRule:
     """The tokens in one cache unit, of blocks; unknown if left out."""
     minimum: Annotated[int, Limits(ge=0)] | None = None
     """A prefix of fewer tokens is never cached; 0 is no minimum, and unknown if left out."""
+    dropped_units: Annotated[int, Limits(ge=0, le=16)] = 0
+    """The last full units of a common prefix that are computed again all the same, of blocks."""
     read: Annotated[float, Limits(ge=0, le=1)] | None = None
     """The price of a token that is read from the cache."""
     write: Annotated[float, Limits(ge=0)] | None = None
@@ -87,75 +151,190 @@ class CacheRule:
     """The marker that a request must carry for its prefix to be cached."""
     warm_up_requests: Annotated[int, Limits(ge=1, le=5)] = 1
     """The requests with different continuations until a further one is served from the cache."""
+    best_effort: bool = False
+    """Whether a request may miss although its prefix is cached; `verify` then judges the share of hits."""
     evidence: tuple[Evidence, ...] = ()
     """The reasons to believe these numbers."""
 
     def __post_init__(self) -> None:
-        if self.unit is not None and self.kind != "blocks":
-            raise ValueError(f'has a "unit", which only kind "blocks" has, not "{self.kind}"')
+        for key in ("unit", "dropped_units"):
+            if getattr(self, key) and self.kind != "blocks":
+                raise ValueError(f'has a "{key}", which only kind "blocks" has, not "{self.kind}"')
 
-    def reusable(self, tokens: int) -> int | None:
-        """Returns how many of a prefix's static tokens a warm cache serves; None where the rule is unknown.
+    @property
+    def has_units(self) -> bool:
+        """Whether whole units are reused, of a number of tokens that may be unknown."""
+        return self.kind == "blocks"
 
-        kind         unit  minimum  tokens  result
-        blocks        128        0     300     256
-        blocks        128     1024     300       0
-        breakpoints          1024     1300    1300
+    @property
+    def serves_every_token(self) -> bool:
+        """Whether every common token is served, so that a request may hit more than the static tokens."""
+        return self.kind == "tokens"
+
+    @property
+    def serves_marked_only(self) -> bool:
+        """Whether only a marked prefix is served, as a whole."""
+        return self.kind == "breakpoints"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether enough is known to tell how many tokens are reused."""
+        return self.kind != "unknown" and (self.kind != "blocks" or self.unit is not None)
+
+    @property
+    def why_no_padding(self) -> str:
+        """Why a prefix of any length that is cached is not padded; only known units can be padded."""
+        return _WHY_NO_PADDING[self.kind]
+
+    @property
+    def fewest_cached(self) -> int:
+        """The fewest static tokens of which anything is cached: the minimum, or the first unit that is not dropped."""
+        return max(self.minimum or 0, (self.unit or 0) * (1 + self.dropped_units))
+
+    @property
+    def fewest_name(self) -> str:
+        """What `fewest_cached` is, for messages."""
+        return "the minimum" if self.fewest_cached == self.minimum else "one unit"
+
+    def unit_or_none(self, margin: float = 0.0) -> int | None:
+        """Returns the tokens in a unit; None where there is none, or where an estimate cannot tell where units end."""
+        return None if margin else self.unit
+
+    def caches(self, count: TokenCount) -> bool | None:
+        """Returns whether anything of a prefix is cached; None where an estimate is too close to tell.
+
+        minimum  tokens  margin  result
+        1,024     1,300  0.0     True
+        1,024     1,300  0.5     None
+        1,024       500  0.5     False
         """
-        if tokens < (self.minimum or 0):
-            return 0
-        if self.kind == "blocks" and self.unit is not None:
-            return tokens - tokens % self.unit
-        return tokens if self.kind in ("tokens", "breakpoints") else None
+        if count.high < self.fewest_cached:
+            return False
+        return True if count.low >= self.fewest_cached else None
 
-    def impact(self, old: Sequence[int], new: Sequence[int], *, on_block: bool = True) -> ChangeImpact:
-        """Returns what a cache that holds `old` serves of `new`.
+    def reusable(self, shared: int, markers: Sequence[int]) -> int | None:
+        """Returns how many tokens a warm cache serves to a request that begins with the same `shared` tokens.
+
+        kind         unit  minimum  markers      shared  result
+        blocks        128         0  -               300     256
+        blocks        128     1,024  -               300       0
+        tokens         -         0  -               300     300
+        breakpoints    -     1,024  1,100 1,300   1,300   1,300
+        breakpoints    -     1,024  1,100 1,300   1,299   1,100
+        breakpoints    -     1,024  none          1,300       0
+
+        With one dropped unit, the first row gives 128.
 
         Args:
-            old: static token ids in the cache.
-            new: static token ids of the new version.
+            shared: the tokens that both requests begin with.
+            markers: how many tokens stand in front of each cache marker.
+
+        Returns:
+            The number of tokens; None where the rule is unknown.
+        """
+        if not self.is_known:
+            return None
+        stored = self._stored(shared, markers)
+        if stored < (self.minimum or 0):
+            return 0
+        if self.unit is not None:
+            return max(0, stored // self.unit - self.dropped_units) * self.unit
+        return stored
+
+    def _stored(self, shared: int, markers: Sequence[int]) -> int:
+        """Returns the length of the longest stored prefix of `shared` tokens, before minimum and units are applied."""
+        if self.kind != "breakpoints":
+            return shared
+        return max((marker for marker in markers if marker <= shared), default=0)
+
+    def predict(self, prefix: CountedPrefix) -> Prediction:
+        """Returns how many static tokens of a prefix a warm cache serves, with the bounds that its margin gives."""
+        tokens = self.reusable(prefix.tokens, prefix.markers)
+        if tokens is None:
+            return Prediction(tokens=None, low=0, high=prefix.tokens)
+        count = TokenCount(tokens=prefix.tokens, margin=prefix.margin)
+        markers = [TokenCount(tokens=marker, margin=prefix.margin) for marker in prefix.markers]
+        low = self.reusable(count.low, [marker.low for marker in markers]) or 0
+        high = self.reusable(count.high, [marker.high for marker in markers]) or 0
+        return Prediction(tokens=tokens if low or not high else None, low=low, high=high)
+
+    def impact(
+        self, old: CountedPrefix, new: CountedPrefix, ids: tuple[Sequence[int], Sequence[int]], *, on_block: bool = True
+    ) -> ChangeImpact:
+        """Returns what a cache that holds the old version of a prefix serves of the new one.
+
+        Args:
+            old: the version in the cache.
+            new: the new version.
+            ids: the static token ids of the old and of the new version.
             on_block: whether the old prefix ends where a content block of the new request ends. Only then do
                 breakpoints serve an old prefix that the new one extends, since a marker ends a whole block.
         """
-        first = common_prefix(old, new)
-        still_cached = self._still_cached(len(old), len(new), first, on_block=on_block)
-        if still_cached is not None and still_cached < (self.minimum or 0):
-            still_cached = 0
-        recomputed = None if still_cached is None else len(new) - still_cached
-        return ChangeImpact(first=first, still_cached=still_cached, recomputed=recomputed)
+        first = common_prefix(*ids)
+        written = [marker for marker in old.markers if on_block or marker in new.markers]
+        still_cached = self.reusable(first, written)
+        stored = TokenCount(tokens=self._stored(first, written), margin=max(old.margin, new.margin))
+        why = self._why_unknown(stored)
+        if why is not None or still_cached is None:
+            return ChangeImpact(first=first, still_cached=None, recomputed=None, why=why)
+        return ChangeImpact(first=first, still_cached=still_cached, recomputed=new.tokens - still_cached)
 
-    def _still_cached(self, old: int, new: int, common: int, *, on_block: bool) -> int | None:
-        """Returns the tokens served of `new` tokens, before the minimum is applied; `common` lead both versions.
-
-        kind         unit  old   new    on_block  result
-        tokens             abcd  abce   True      3
-        blocks       2     abcd  abce   True      2
-        breakpoints        abcd  abce   True      0
-        breakpoints        abcd  abcde  True      4
-        breakpoints        abcd  abcde  False     0
-        """
-        if self.kind == "tokens":
-            return common
-        if self.kind == "breakpoints":
-            return old if common == old and (on_block or new == old) else 0
-        if self.kind == "blocks" and self.unit is not None:
-            return common - common % self.unit
+    def _why_unknown(self, stored: TokenCount) -> str | None:
+        """Returns why it is unknown what is served of a stored prefix; None where it is known."""
+        if not self.is_known:
+            return "the target's cache rule is unknown, so it is unknown how many tokens stay cached"
+        if not stored.tokens or not stored.margin or self.caches(stored) is False:
+            return None
+        if self.has_units:
+            return "an estimate cannot tell where units end, so it is unknown how many tokens stay cached"
+        if self.caches(stored) is None:
+            minimum = "the target's minimum is within the margin of the estimate"
+            return f"{minimum}, so whether anything is cached is unknown"
         return None
 
-    def cost(self, still_cached: int | None, old_tokens: int, new_tokens: int) -> Cost:
-        """Returns the cost of a change from `old_tokens` to `new_tokens` static tokens.
+    def cost(self, still_cached: int | None, old: CountedPrefix | None, new: CountedPrefix) -> Cost:
+        """Returns the cost of a change.
 
         Args:
-            still_cached: how many of them the old cache entry still serves; None where that is unknown.
-            old_tokens: static tokens before the change.
-            new_tokens: static tokens after the change.
+            still_cached: static tokens of the new version that the old cache entry still serves; None where unknown.
+            old: the version before the change; None where there was none.
+            new: the version after the change.
         """
-        before, after = self.reusable(old_tokens), self.reusable(new_tokens)
-        if self.read is None or before is None or after is None:
+        if self.read is None or any(self.predict(version).tokens is None for version in (old, new) if version):
             return Cost(one_time=None, per_million=None)
-        uncached = None if still_cached is None else max(0, after - still_cached)
+        before = (0, 0) if old is None else (old.tokens, self.reusable(old.tokens, old.markers) or 0)
+        after = new.tokens, self.reusable(new.tokens, new.markers) or 0
+        uncached = None if still_cached is None else max(0, after[1] - still_cached)
         one_time = None if uncached is None or self.write is None else uncached * (self.write - self.read)
-        old_price, new_price = (
-            served * self.read + (tokens - served) for tokens, served in ((old_tokens, before), (new_tokens, after))
-        )
+        old_price, new_price = (served * self.read + (tokens - served) for tokens, served in (before, after))
         return Cost(one_time=one_time, per_million=(new_price - old_price) * MILLION)
+
+    def padding_gain(self, past: int) -> PaddingGain | None:
+        """Returns what padding saves for a prefix with `past` tokens after its last full unit.
+
+        In each hit, padding turns `past` uncached tokens into one cached unit; in each miss, a unit is written where
+        `past` tokens were computed. With units of 128 tokens, a read price of 0.1 and a write price of 1:
+
+            past  saved per hit       cost per miss  break-even
+            70    70 - 12.8 = 57.2    128 - 70 = 58  2 hits per miss
+            12    12 - 12.8 = -0.8    116            never
+
+        Returns:
+            None where the unit or the price of a cached token is unknown. Where that of a written token is unknown, the
+            price of an uncached one is assumed.
+        """
+        if self.unit is None or self.read is None:
+            return None
+        write = 1.0 if self.write is None else self.write
+        return PaddingGain(saved_per_hit=past - self.read * self.unit, cost_per_miss=write * (self.unit - past))
+
+    def filling_pays_from(self, goal: int, hits_per_miss: int) -> int | None:
+        """Returns the fewest tokens of a prefix for which padding up to the minimum pays; None with unknown prices.
+
+        Uncached, a prefix of `n` tokens costs `n` in every request. Padded to `goal` tokens, it costs `goal * read` in
+        each hit and `goal * write` in each miss. With goal 1,024, read 0.1, write 1.25 and 9 hits per miss:
+        1,024 * (0.9 + 1.25) / 10 = 220.2, so it pays from 221 tokens on.
+        """
+        if self.read is None or self.write is None:
+            return None
+        return math.floor(goal * (hits_per_miss * self.read + self.write) / (hits_per_miss + 1)) + 1

@@ -14,8 +14,9 @@ SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 
 CACHE_FOLDER = ".cacheunit"
 """The local cache."""
-LOCK_VERSION = 1
-"""The version of the lock's format that this code reads and writes."""
+
+LOCK_VERSION = 2
+"""The version of the lock's format that this code writes. It reads version 1 too."""
 
 
 def variant_name(prefix: str, axes: Mapping[str, object]) -> str:

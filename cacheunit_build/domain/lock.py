@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal
 
+from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.constraints import VALIDATION, Limits
+from cacheunit_build.domain.file_names import LOCK_VERSION
+from cacheunit_build.domain.target import FormatName, OptionEffect
 
 ArtifactKey = tuple[str, str]
 """The prefix (or variant) and the target that together name an artifact."""
 
-Counted = Literal["exact", "estimate"]
-DriftKind = Literal["added", "removed", "changed", "edited", "missing", "orphan", "tokenizer", "profile"]
+Counted = Literal["exact", "recorded", "estimate"]
+DriftKind = Literal[
+    "added", "removed", "changed", "edited", "missing", "orphan", "tokenizer", "profile", "lock version"
+]
 
 _FINGERPRINT = Limits(pattern=r"^sha256:[0-9a-f]{64}$")
 _NOT_NEGATIVE = Limits(ge=0)
@@ -27,11 +32,13 @@ class LockEntry:
     tokens: Annotated[int, _NOT_NEGATIVE]
     """The number of static tokens."""
     counted: Counted
-    """Whether that number is exact or an estimate."""
+    """Whether that number is exact, recorded from the provider, or an estimate."""
+    margin: Annotated[float, Limits(ge=0, lt=1)] = 0.0
+    """The share by which that number may be off; 0 for an exact one."""
+    markers: tuple[Annotated[int, _NOT_NEGATIVE], ...] = ()
+    """How many static tokens stand in front of each cache marker in the fragment, in ascending order."""
     padding: Annotated[int, _NOT_NEGATIVE]
     """How many of the static tokens are padding."""
-    unit: Annotated[int, _NOT_NEGATIVE]
-    """The target's tokens in one cache unit; 0 where it has none, or it is unknown."""
     text: Annotated[str, _FINGERPRINT]
     """The fingerprint of the text file."""
     request: Annotated[str, _FINGERPRINT]
@@ -41,15 +48,35 @@ class LockEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetIdentity:
-    """The state of one target that the lock was made with."""
+class LockedOption:
+    """A request option that changes the front of a request, as the lock has it."""
 
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
-    profile: Annotated[str, _FINGERPRINT]
-    """The fingerprint of request format, frame and cache rule."""
+    effect: OptionEffect
+    """What another value changes."""
+    neutral: tuple[Any, ...] = ()
+    """The values that change nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetIdentity:
+    """The state of one target that the lock was made with: all that the numbers and bytes of its entries rest on."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    format: FormatName
+    """The format of its requests."""
+    cache: CacheRule
+    """Its cache rule, without what decides no number: evidence, warm-up requests, best effort."""
+    frame: Annotated[str, _FINGERPRINT]
+    """The fingerprint of its frame."""
     tokenizer: Annotated[str, _FINGERPRINT]
-    """The fingerprint of the vocabulary."""
+    """The fingerprint of its vocabulary."""
+    options: Mapping[str, LockedOption] = field(default_factory=dict)
+    """The request options that change the front of a request, by name."""
+    models: tuple[str, ...] = ()
+    """The models that it stands for; empty for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +84,14 @@ class Lock:
     """The lockfile.
 
     Attributes:
-        targets: the identity of each target, by name.
+        targets: the identity of each target, by name. Version 1 has only the vocabularies.
         entries: the entry of each artifact.
+        version: the version of the file that it was read from.
     """
 
     targets: Mapping[str, TargetIdentity]
     entries: Mapping[ArtifactKey, LockEntry]
+    version: int = LOCK_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +99,10 @@ class Drift:
     """One difference between what the sources give now and what the lock or the build folder holds.
 
     Attributes:
-        prefix: the prefix or variant; empty for an orphan.
-        target: the target; empty for an orphan.
-        kind: what differs. `orphan` is a file in the build folder that no lock entry names.
+        prefix: the prefix or variant; empty for an orphan, and for the version of the lock.
+        target: the target; empty for these.
+        kind: what differs. `orphan` is a file in the build folder that no lock entry names; `lock version` is a lock
+            that an earlier cacheunit wrote.
         path: the file in the build folder, where the difference is there.
         because: the sources that changed since the lock was made, where they are known.
     """
@@ -82,3 +112,27 @@ class Drift:
     kind: DriftKind
     path: str | None = None
     because: tuple[str, ...] = ()
+
+
+def identity_data(identity: TargetIdentity) -> dict[str, Any]:
+    """Returns the identity of a target as JSON values, without what is at its default."""
+    options = {name: _set_fields(option) for name, option in sorted(identity.options.items())}
+    values = {
+        "cache": _set_fields(identity.cache),
+        "format": identity.format,
+        "frame": identity.frame,
+        "models": list(identity.models),
+        "options": options,
+        "tokenizer": identity.tokenizer,
+    }
+    return {name: value for name, value in values.items() if value or name == "cache"}
+
+
+def _set_fields(value: CacheRule | LockedOption) -> dict[str, Any]:
+    """Returns the fields of a dataclass that are not at their default, by name; a tuple as a list."""
+    items = {item.name: (getattr(value, item.name), item.default) for item in fields(value)}
+    return {
+        name: list(item) if isinstance(item, tuple) else item
+        for name, (item, default) in items.items()
+        if item != default
+    }

@@ -25,8 +25,8 @@ class PaddingOptions:
     """When to pad: where it pays, always, or never."""
     floor: bool = False
     """Pad a prefix that is below the target's minimum up to the minimum."""
-    reuses: Annotated[int, Limits(ge=1)] | None = None
-    """How often one cache entry is reused; for `floor`."""
+    hits_per_miss: Annotated[int, Limits(ge=1)] | None = None
+    """How many requests a cache entry serves for each one that writes it. Default: that of the project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,8 @@ class ManifestKeys:
     """Whether padding ends the prefix on a cache-unit boundary."""
     special_tokens: Literal["refuse", "allow"] = "refuse"
     """Whether the text may contain control tokens of the target."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Values of request options that change the front of a request, by name; they are frozen in the fragment."""
     budget: Annotated[int, Limits(ge=1)] | None = None
     """The most static tokens that the prefix may have, for each target."""
 

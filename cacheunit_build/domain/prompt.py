@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from cacheunit_build.domain.manifest import Role
 
@@ -72,42 +73,72 @@ class Rendered:
     used_variables: frozenset[str] = frozenset()
 
 
+Message = Mapping[str, Any]
+"""A message as chat templates take it: `role` and `content`, and `tool_calls` or `tool_call_id` where it has them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """The parts of a prefix, and the user's message after them, as a frame arranges them for the model.
+    """The parts of a prefix, and the messages after them, as a frame arranges them for the model.
 
     Attributes:
         system: the system text with its padding.
         tools: the tools in OpenAI's form, which chat templates take.
         turns: the messages of worked examples.
-        user: the user's message.
+        following: the messages after the prefix, the user's first.
     """
 
     system: str
     tools: tuple[Mapping[str, Any], ...]
     turns: tuple[Turn, ...]
-    user: str
+    following: tuple[Message, ...] = ()
+
+    @property
+    def next_text(self) -> str:
+        """The text of the first message after the prefix."""
+        return str(self.following[0]["content"]) if self.following else ""
 
     def messages(self) -> list[dict[str, Any]]:
         """Returns the messages as chat templates take them; without system text there is no system message."""
         first = [{"role": "system", "content": self.system}] if self.system else []
         turns = [{"role": turn.role, "content": turn.text} for turn in self.turns]
-        return [*first, *turns, {"role": "user", "content": self.user}]
+        return [*first, *turns, *(dict(message) for message in self.following)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnChange:
+    """Where the framed text of a later turn differs from that of the first turn.
+
+    Attributes:
+        shape: the shape of the later turn, such as `user, assistant, user`.
+        first: a conversation of one turn.
+        offset: the first character of its framed text that the later turn changes.
+    """
+
+    shape: str
+    first: Conversation
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticTokens:
-    """The tokens that all requests made from one prefix share, whatever the user says next.
+    """The tokens that all requests made from one prefix share, whatever is said next, in this turn and in later ones.
 
     Attributes:
         framed_prefix: the text in front of the user's words, which all requests begin with.
         ids: the static token ids.
         unstable: tokens at the end of the framed prefix that change with what follows; they are not among `ids`.
+        first_turn: the tokens that requests of one turn share; more than `ids` where later turns change the frame.
+        refused_turns: the shapes of later turns that the frame refuses, which were left out.
+        change: where a later turn first changes the framed text; None where none does.
     """
 
     framed_prefix: str
     ids: Sequence[int]
     unstable: int
+    first_turn: int = 0
+    refused_turns: tuple[str, ...] = ()
+    change: TurnChange | None = None
 
     @property
     def tokens(self) -> int:

@@ -12,6 +12,7 @@ from cacheunit_build.domain.errors import Fault, fail
 from cacheunit_build.domain.toml import read_toml
 
 DEFAULT_TARGET = "deepseek-v4"
+DEFAULT_HITS_PER_MISS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,10 @@ class SettingsKeys:
     """The folder of artifacts."""
     targets: Annotated[tuple[str, ...], Limits(min_length=1)] = (DEFAULT_TARGET,)
     """The targets of manifests that name none."""
+    hits_per_miss: Annotated[int, Limits(ge=1)] = DEFAULT_HITS_PER_MISS
+    """How many requests a cache entry serves for each one that writes it; padding has to pay at that rate."""
+    required_version: str | None = None
+    """The releases of cacheunit that may build the project, such as ">=0.6,<0.7"."""
     target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The project's own targets, by name."""
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from cacheunit_build.domain.cache_rule import CacheRule
+from cacheunit_build.domain.cache_rule import CacheRule, Evidence
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 
 _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
 
 FormatName = str
 """The name of a request format; the table in `request_formats.formats` has all of them."""
+
+OptionEffect = Literal["front", "text", "cache"]
+"""What the value of a request option changes: it puts text in front of the prefix, it changes the text of the prefix,
+or the provider keeps a cache of its own for each value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,23 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOption(Evidence):
+    """An option of a request that changes the prefix, or what stands in front of it, with the reason to believe it."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    name: Annotated[str, Limits(min_length=1)]
+    """Its key in a request; a dot leads into a mapping, as in `reasoning.effort`."""
+    effect: OptionEffect
+    """What its value changes: text in front of the prefix (front), the text of the prefix (text), or which cache is
+    used (cache)."""
+    neutral: tuple[Any, ...] = ()
+    """The values that change nothing, beside leaving it out."""
+    argument: str | None = None
+    """The argument of the chat template or encoder that takes its value, where the frame renders it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """The price of a million uncached input tokens."""
 
@@ -115,6 +136,8 @@ class TargetKeys:
     """What the target puts around the text."""
     cache: CacheRule = field(default_factory=CacheRule)
     """How the target reuses a prefix."""
+    options: tuple[RequestOption, ...] = ()
+    """The request options that change the front of a request. A manifest may freeze their values."""
     price: Price | None = None
     """The price for the money in `diff`; it decides no byte."""
 

@@ -142,7 +142,8 @@ class _ArtifactVerification:
         self._format = loaded.request_format
         self._endpoint = endpoint
         self._model = model
-        self._predicted = self._rule.reusable(artifact.entry.tokens)
+        self._prediction = self._rule.predict(artifact.entry)
+        self._predicted = self._prediction.tokens
 
     def run(self, settings: VerifySettings) -> Iterator[VerifyResult]:
         """Sends a first request that fills the cache, then further ones until one is as predicted.
@@ -187,9 +188,8 @@ class _ArtifactVerification:
         if usage.hit is None or self._predicted is None:
             return "unknown"
         # Where every token counts, the unstable ones may be hit too: not every user message changes them.
-        unstable = self._artifact.unstable if self._rule.kind == "tokens" else 0
-        margin = self._artifact.margin * self._predicted
-        fits = self._predicted - margin <= usage.hit <= self._predicted + unstable + margin
+        unstable = self._artifact.unstable if self._rule.serves_every_token else 0
+        fits = self._prediction.low <= usage.hit <= self._prediction.high + unstable
         return "as predicted" if fits else "differs"
 
     def _cause(self, usage: Usage, verdict: Verdict) -> str | None:
@@ -238,7 +238,7 @@ class _ArtifactVerification:
         """
         if hit == 0 and self._artifact.entry.tokens < (self._rule.minimum or 0) * 2:
             return "nothing is cached: the endpoint's minimum may be higher than the target's"
-        if self._rule.kind == "blocks" and self._rule.unit:
+        if self._rule.has_units and self._rule.unit:
             unit = self._rule.unit
             if hit % unit:
                 return f"the hit is not a multiple of {unit}: the endpoint has a different unit"

@@ -4,16 +4,21 @@ before        after         drift
 -             a for t       added
 a for t       -             removed
 t.tokenizer   another one   tokenizer   for every artifact of t
-t.profile     another one   profile     for every artifact of t
+t             another one   profile     for every artifact of t: another format, frame, cache rule, options or models
 a.token_ids   another one   tokenizer   where text and request are the same
 a             another one   changed     for any other change of the entry
+
+A lock of version 1 has no format, cache rule, options and markers: they are not compared, and the version itself is one
+difference.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.lock import Drift
 
 if TYPE_CHECKING:
@@ -24,6 +29,8 @@ if TYPE_CHECKING:
 
 def drift_between(before: Lock, after: Lock) -> Iterator[Drift]:
     """Yields what a build would change in the lock `before` to make it `after`, by prefix and target."""
+    if before.version != after.version:
+        yield Drift(prefix="", target="", kind="lock version", path=LOCK_FILE)
     for key in sorted({*before.entries, *after.entries}):
         kind = _kind_of_change(before, after, key)
         if kind is not None:
@@ -39,7 +46,9 @@ def _kind_of_change(before: Lock, after: Lock, key: ArtifactKey) -> DriftKind | 
     was, now = before.targets.get(key[1]), after.targets[key[1]]
     if was is None or was.tokenizer != now.tokenizer:
         return "tokenizer"
-    if was.profile != now.profile:
+    if before.version != after.version:
+        old, now = replace(old, margin=new.margin, markers=new.markers), was
+    if was != now:
         return "profile"
     if (old.text, old.request) == (new.text, new.request) and old.token_ids != new.token_ids:
         return "tokenizer"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION
-from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
+from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, identity_data
+from cacheunit_build.lockfile.version_1 import from_version_1
 from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.validation import validate
 
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 
 EMPTY_LOCK = Lock(targets={}, entries={})
 _CONFLICT_MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
+_FIRST_VERSION = 1
 _ENTRY_KEYS = ("tokens", *sorted({field.name for field in fields(LockEntry)} - {"tokens"}))
 """The keys of an entry in the order of the file."""
+_ALWAYS = frozenset(field.name for field in fields(LockEntry) if field.default is MISSING)
+"""The keys that every entry has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +80,8 @@ def parse_lock(data: bytes, path: str) -> Lock:
         raise _unknown("the lock has merge-conflict markers", path, line)
     try:
         document = read_json(data, path, lines=False)
-        _refuse_newer(document, data)
-        lock_file = _validated(document, data)
+        version = _version(document, data)
+        lock_file = _validated(document, data, version)
     except NewerLockError:
         raise
     except CacheunitError as error:
@@ -87,7 +91,7 @@ def parse_lock(data: bytes, path: str) -> Lock:
         for prefix, by_target in lock_file.prefixes.items()
         for target, entry in by_target.items()
     }
-    return Lock(targets=lock_file.targets, entries=entries)
+    return Lock(targets=lock_file.targets, entries=entries, version=version)
 
 
 def _unknown(message: str, path: str, line: int | None) -> LockUnknownError:
@@ -95,28 +99,41 @@ def _unknown(message: str, path: str, line: int | None) -> LockUnknownError:
     return LockUnknownError(Fault(message=message, path=path, line=line, hint=hint))
 
 
-def _refuse_newer(document: Document, data: bytes) -> None:
+def _version(document: Document, data: bytes) -> int:
+    """Returns the version of a lock; the present one where there is none, which validation then refuses.
+
+    Raises:
+        NewerLockError: a newer version of cacheunit wrote it.
+    """
     version = document.value.get("version") if isinstance(document.value, dict) else None
-    if isinstance(version, int) and not isinstance(version, bool) and version > LOCK_VERSION:
-        message = f"the lock has version {version}; this cacheunit reads version {LOCK_VERSION}"
+    if not isinstance(version, int) or isinstance(version, bool):
+        return LOCK_VERSION
+    if version > LOCK_VERSION:
+        message = f"the lock has version {version}; this cacheunit reads versions up to {LOCK_VERSION}"
         line = read_json(data, document.path).line(("version",))
         hint = "use the cacheunit that wrote it, or a newer one"
         raise NewerLockError(Fault(message=message, path=document.path, line=line, hint=hint))
+    return version
 
 
-def _validated(document: Document, data: bytes) -> _LockFile:
+def _validated(document: Document, data: bytes, version: int) -> _LockFile:
     """Returns the lockfile; the lines of keys are searched only if something is wrong, since that takes long.
 
     Raises:
         CacheunitError: it is not a lock that `lock_bytes` can have written.
     """
+    upgrade = from_version_1 if version == _FIRST_VERSION else _unchanged
     try:
-        lock_file = validate(_LockFile, document)
+        lock_file = validate(_LockFile, upgrade(document))
     except CacheunitError:
-        return validate(_LockFile, read_json(data, document.path))
+        return validate(_LockFile, upgrade(read_json(data, document.path)))
     for message, keys in _misplaced(lock_file):
         raise fail(message, path=document.path, line=read_json(data, document.path).line(keys))
     return lock_file
+
+
+def _unchanged(document: Document) -> Document:
+    return document
 
 
 def _misplaced(lock_file: _LockFile) -> Iterator[tuple[str, Keys]]:
@@ -145,13 +162,15 @@ def lock_bytes(lock: Lock) -> bytes:
 
     Equal locks give equal bytes.
     """
-    prefixes: dict[str, dict[str, dict[str, str | int]]] = {}
+    prefixes: dict[str, dict[str, dict[str, Any]]] = {}
     for (prefix, target), entry in sorted(lock.entries.items()):
-        values = {name: value for name in _ENTRY_KEYS if (value := getattr(entry, name)) is not None}
-        prefixes.setdefault(prefix, {})[target] = values
-    targets = {
-        name: {"profile": lock.targets[name].profile, "tokenizer": lock.targets[name].tokenizer}
-        for name in sorted({target for _, target in lock.entries})
-    }
+        prefixes.setdefault(prefix, {})[target] = _entry_data(entry)
+    targets = {name: identity_data(lock.targets[name]) for name in sorted({target for _, target in lock.entries})}
     value = {"version": LOCK_VERSION, "targets": targets, "prefixes": prefixes}
     return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+def _entry_data(entry: LockEntry) -> dict[str, Any]:
+    """Returns an entry as JSON values, without what is at its default."""
+    values = {name: getattr(entry, name) for name in _ENTRY_KEYS}
+    return {name: value for name, value in values.items() if value is not None and (name in _ALWAYS or value)}

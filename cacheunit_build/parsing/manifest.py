@@ -75,13 +75,33 @@ def _without_shorthands(document: Document) -> Document:
 
     system: a.md.j2   ->  system: [a.md.j2]
     padding: always   ->  padding: {mode: always}
+
+    `reuses` is the former name of `hits_per_miss`.
     """
     value = dict(document.value)
     if isinstance(value.get("system"), str):
         value["system"] = [value["system"]]
     if isinstance(value.get("padding"), str):
         value["padding"] = {"mode": value["padding"]}
+    elif isinstance(value.get("padding"), dict):
+        value["padding"] = _with_present_names(value["padding"], document)
     return replace(document, value=value)
+
+
+def _with_present_names(padding: Mapping[str, Any], document: Document) -> dict[str, Any]:
+    """Returns the padding options with `hits_per_miss` for its former name `reuses`.
+
+    Raises:
+        CacheunitError: both names are used.
+    """
+    if {"reuses", "hits_per_miss"} <= padding.keys():
+        message = '"padding.reuses" is the former name of "padding.hits_per_miss": both are set'
+        raise CacheunitError(
+            Fault(
+                message=message, path=document.path, line=document.line(("padding", "reuses")), hint="keep one of them"
+            )
+        )
+    return {"hits_per_miss" if key == "reuses" else key: value for key, value in padding.items()}
 
 
 def _missing_segment(manifest: Manifest) -> Iterator[Fault]:
@@ -150,13 +170,11 @@ def _axis_faults(manifest: Manifest, axis: str, values: tuple[object, ...]) -> I
 def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
     """Yields a fault where the padding options contradict each other."""
     padding = manifest.padding
-    if padding.floor and padding.reuses is None:
-        hint = "reuses: how many requests one cache entry serves, as a whole number"
-        yield manifest.fault('"padding.floor" needs "padding.reuses"', "padding", hint=hint)
-    elif padding.reuses is not None and not padding.floor:
-        yield manifest.fault('"padding.reuses" has no effect without "floor: true"', "padding", "reuses")
-    elif padding.floor and padding.mode == "off":
+    if padding.floor and padding.mode == "off":
         yield manifest.fault('"floor: true" and "mode: off" contradict each other', "padding")
+    elif padding.hits_per_miss is not None and padding.mode != "auto" and not padding.floor:
+        message = f'"padding.hits_per_miss" has no effect with "mode: {padding.mode}"'
+        yield manifest.fault(message, "padding", "hits_per_miss")
 
 
 _CHECKS: tuple[Callable[[Manifest], Iterator[Fault]], ...] = (

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.paths import normal_path
@@ -12,6 +15,8 @@ from cacheunit_build.parsing.validation import json_schema, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from cacheunit_build.domain.document import Document
 
 _FOLDERS = ("prefixes", "templates", "build")
 
@@ -27,17 +32,28 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
         CacheunitError: every fault in them, or settings in both files.
     """
     document, table_keys = find_settings(pyproject, own)
-    keys = validate(SettingsKeys, document, table_keys)
+    keys = validate(SettingsKeys, _with_underscores(document), table_keys)
     values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
     values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
     settings = Settings(**values, document=document, table_keys=table_keys)
-    faults = [*_path_faults(settings)]
+    faults = [*_path_faults(settings), *_version_faults(settings)]
     if faults:
         raise CacheunitError(*faults)
     faults = [*_overlap_faults(settings)]
     if faults:
         raise CacheunitError(*faults)
     return Settings(**values | _folders(settings), document=document, table_keys=table_keys)
+
+
+def _with_underscores(document: Document) -> Document:
+    """Returns the settings with `required_version` for `required-version`, as other tools spell that key."""
+    value = document.value
+    if not isinstance(value, dict) or "required-version" not in value:
+        return document
+    names = {"required-version": "required_version"}
+    renamed = {names.get(key, key): item for key, item in value.items()}
+    lines = {(*keys[:-1], names.get(str(keys[-1]), keys[-1])): line for keys, line in document.lines.items() if keys}
+    return replace(document, value=renamed, lines=lines)
 
 
 def settings_schema() -> dict[str, Any]:
@@ -57,6 +73,28 @@ def _path_faults(settings: Settings) -> Iterator[Fault]:
             normal_path(getattr(settings, key))
         except CacheunitError as error:
             yield from (settings.fault(fault.message, key, hint=fault.hint) for fault in error.faults)
+
+
+def _version_faults(settings: Settings) -> Iterator[Fault]:
+    """Yields a fault if `required-version` is not a version specifier."""
+    if settings.required_version is None:
+        return
+    try:
+        SpecifierSet(settings.required_version)
+    except InvalidSpecifier:
+        message = f'"required-version" must be a version specifier, not {settings.required_version!r}'
+        yield settings.fault(message, "required-version", hint='for example ">=0.2,<0.3"')
+
+
+def required_version_fault(settings: Settings, installed: str) -> Fault | None:
+    """Returns a fault if the project is not to be built by the installed release, else None."""
+    if settings.required_version is None or Version(installed) in SpecifierSet(
+        settings.required_version, prereleases=True
+    ):
+        return None
+    message = f"the project requires cacheunit {settings.required_version}; this is {installed}"
+    hint = "install a release that it allows, or change required-version and build again"
+    return settings.fault(message, "required-version", hint=hint)
 
 
 def _overlap_faults(settings: Settings) -> Iterator[Fault]:

@@ -88,7 +88,9 @@ def artifact_json(record: ArtifactRecord) -> dict[str, Any]:
     return {
         "tokens": entry.tokens,
         "counted": entry.counted,
-        "unit": entry.unit,
+        "margin": entry.margin,
+        "markers": list(entry.markers),
+        "unit": record.unit,
         "padding": entry.padding,
         "plan": record.plan.action,
         "reason": record.plan.reason,

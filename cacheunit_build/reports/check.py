@@ -30,6 +30,8 @@ def drift_table(drift: Sequence[Drift]) -> Table:
 
 
 def _explanation(drift: Drift) -> str:
+    if drift.kind == "lock version":
+        return 'written by an earlier cacheunit: "cacheunit build" rewrites it'
     if drift.because:
         return f"({', '.join(drift.because)} changed)"
     return drift.path if drift.path and drift.prefix else ""

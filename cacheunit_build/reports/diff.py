@@ -107,7 +107,7 @@ def _name(item: Difference) -> str:
 
 def _numbers(item: Difference) -> tuple[str, str, str, str, str, str]:
     """Returns the cells of tokens, padding, still cached, recomputed, one-time cost and cost per 1M requests."""
-    estimate = "~" if item.margin else ""
+    estimate = "~" if item.estimated else ""
     one_time, running = _costs(item)
     return (
         estimate + _old_and_new(item, "tokens"),
@@ -132,7 +132,7 @@ def _count(item: Difference, tokens: int | None) -> str:
     """Returns a number of tokens; a question mark where it is unknown, nothing for a removed artifact."""
     if tokens is None:
         return "" if item.kind == "removed" else "?"
-    return f"{'~' if item.margin else ''}{tokens:,}"
+    return f"{'~' if item.estimated else ''}{tokens:,}"
 
 
 def _costs(item: Difference) -> tuple[str, str]:
@@ -194,7 +194,7 @@ def _summary(diff: DiffResult) -> str:
     for item in diff.differences:
         kinds[item.kind] = kinds.get(item.kind, 0) + 1
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    exact = [item for item in diff.differences if not item.margin and item.still_cached is not None]
+    exact = [item for item in diff.differences if not item.estimated and item.still_cached is not None]
     if not exact:
         return counts
     still_cached = sum(item.still_cached or 0 for item in exact)
@@ -248,5 +248,5 @@ def _sentence(item: Difference) -> str:
     name = f"{item.prefix} for {item.target}"
     if item.still_cached is None or item.recomputed is None:
         return f"{name}: unknown how many tokens are still cached"
-    estimate = "~" if item.margin else ""
+    estimate = "~" if item.estimated else ""
     return f"{name}: {estimate}{item.still_cached:,} tokens still cached, {estimate}{item.recomputed:,} recomputed"

@@ -33,7 +33,7 @@ def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
             item.artifact.target,
             tokens_cell(item.artifact.entry.tokens, item.artifact.margin),
             item.artifact.entry.counted,
-            f"{item.artifact.entry.unit:,}" if item.artifact.entry.unit else "-",
+            f"{item.artifact.unit:,}" if item.artifact.unit else "-",
             f"{item.artifact.entry.padding:,}",
             f"{item.artifact.record.plan.action}: {item.artifact.record.plan.reason}",
         )
@@ -86,10 +86,10 @@ def _literal(artifact: Artifact) -> str:
 
 
 def _units(artifact: Artifact) -> str:
-    if not artifact.entry.unit:
+    if not artifact.unit:
         return ""
-    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact.entry)
-    return f"{units} (unit of {artifact.entry.unit:,})"
+    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact)
+    return f"{units} (unit of {artifact.unit:,})"
 
 
 def _change(change: InputChange) -> str:
@@ -128,7 +128,6 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         "target": artifact.target,
         "tokenizer": explanation.engine,
         **artifact_json(artifact.record),
-        "margin": artifact.margin,
         "unstable": artifact.unstable,
         "literal": artifact.literal,
         "segments": dict(artifact.segments),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from cacheunit_build.domain.artifact import ArtifactRecord
+    from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.lock import LockEntry
 
 _MOST_NAMES = 8
 
@@ -103,9 +102,9 @@ def tokens_cell(tokens: int, margin: float) -> str:
 
 def unit_cells(record: ArtifactRecord) -> tuple[str, str]:
     """Returns an artifact's full units, and its tokens after the last of them; dashes for an estimate."""
-    if record.margin or not record.entry.unit:
+    if record.margin or not record.unit:
         return "-", "-"
-    full, past = divmod(record.entry.tokens, record.entry.unit)
+    full, past = divmod(record.entry.tokens, record.unit)
     return f"{full:,}", f"{past:,}"
 
 
@@ -116,9 +115,9 @@ def units_text(tokens: int, unit: int) -> str:
     return f"{plural(full, 'unit')}{rest}"
 
 
-def unit_text(entry: LockEntry) -> str:
-    """Returns the units of a lock entry in words; `unit unknown` where there is none."""
-    return units_text(entry.tokens, entry.unit) if entry.unit else "unit unknown"
+def unit_text(artifact: Artifact) -> str:
+    """Returns the units of an artifact in words; `unit unknown` where there is none."""
+    return units_text(artifact.entry.tokens, artifact.unit) if artifact.unit else "unit unknown"
 
 
 def names_together(prefixes: Iterable[str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.lock import identity_data
 from cacheunit_build.reports.formatting import plural
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.lock import Lock, LockEntry
+    from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
 
 _SHORT = 12
 
@@ -17,22 +18,40 @@ def lock_text(lock: Lock) -> str:
 
     There are no aligned columns: a longer name in one line would change all others in a diff.
     """
-    targets = [
-        f"target {name}  profile {_short(identity.profile)}  tokenizer {_short(identity.tokenizer)}"
-        for name, identity in sorted(lock.targets.items())
+    targets = [_target(name, identity) for name, identity in sorted(lock.targets.items())]
+    units = {name: identity.cache.unit or 0 for name, identity in lock.targets.items()}
+    entries = [
+        f"{prefix}  {target}  {_entry(entry, units.get(target, 0))}"
+        for (prefix, target), entry in sorted(lock.entries.items())
     ]
-    entries = [f"{prefix}  {target}  {_entry(entry)}" for (prefix, target), entry in sorted(lock.entries.items())]
     return "\n".join([*targets, *entries])
 
 
-def _entry(entry: LockEntry) -> str:
+def _target(name: str, identity: TargetIdentity) -> str:
+    """Formats the identity of a target; fields are separated by two spaces."""
+    data = identity_data(identity)
+    rule = " ".join(f"{key} {value}" for key, value in data["cache"].items())
+    fields = [
+        f"target {name}",
+        *([identity.format] if identity.format else []),
+        *([rule] if rule else []),
+        f"frame {_short(identity.frame)}",
+        f"tokenizer {_short(identity.tokenizer)}",
+        *([f"options {', '.join(data['options'])}"] if "options" in data else []),
+        *([f"models {', '.join(data['models'])}"] if "models" in data else []),
+    ]
+    return "  ".join(fields)
+
+
+def _entry(entry: LockEntry, unit: int) -> str:
     """Formats an entry without its name; fields are separated by two spaces."""
     estimate = entry.counted == "estimate"
     fields = [
         f"{'~' if estimate else ''}{entry.tokens:,} tokens",
-        *([] if estimate or not entry.unit else [_units(entry.tokens, entry.unit)]),
+        *([] if estimate or not unit else [_units(entry.tokens, unit)]),
         f"padding {entry.padding:,}",
-        entry.counted,
+        entry.counted + (f" ±{entry.margin * 100:.0f} %" if entry.margin else ""),
+        *([f"markers {', '.join(f'{marker:,}' for marker in entry.markers)}"] if entry.markers else []),
         f"text {_short(entry.text)}",
         f"request {_short(entry.request)}",
         *([] if entry.token_ids is None else [f"ids {_short(entry.token_ids)}"]),

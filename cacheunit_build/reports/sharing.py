@@ -66,7 +66,7 @@ def _target_lines(item: TargetSharing) -> Iterator[str]:
     shared = f", {1 - unique / item.units:.0%} shared" if item.units else ""
     artifacts = plural(len(item.tree.names), "artifact")
     yield f"{item.target}: {artifacts}, {estimate}{item.units:,} {noun}, {unique:,} of them different{shared}"
-    if item.rule.kind == "breakpoints":
+    if item.rule.serves_marked_only:
         yield "  a cache entry ends at a marked block: shared tokens before it are not reused by themselves"
     yield ""
     width = len(f"{max(_units(item.tree)):,}")

@@ -32,8 +32,8 @@ def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
             lines += [*marks[index], ""]
         lines[-1] += f"|{_token_text(piece)}"
     entry = artifact.entry
-    unit = f" (unit of {entry.unit:,})" if entry.unit else ""
-    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(entry)
+    unit = f" (unit of {artifact.unit:,})" if artifact.unit else ""
+    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact)
     lines.append(f"=== {tokens_cell(entry.tokens, artifact.margin)} static tokens, {units}{unit}")
     return "\n".join(line for line in lines if line)
 
@@ -49,8 +49,9 @@ def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
         first, after = bisect_right(starts, start) - 1, bisect_left(starts, start + len(padding))
         marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
         marks.setdefault(after, []).append("--- end of padding")
-    for boundary in range(entry.unit, len(pieces), entry.unit) if entry.unit and not artifact.margin else ():
-        marks.setdefault(boundary, []).append(f"=== unit {boundary // entry.unit:,} ends after {boundary:,} tokens")
+    unit = artifact.unit
+    for boundary in range(unit, len(pieces), unit) if unit and not artifact.margin else ():
+        marks.setdefault(boundary, []).append(f"=== unit {boundary // unit:,} ends after {boundary:,} tokens")
     if artifact.unstable:
         marks.setdefault(entry.tokens, []).append(f"... {artifact.unstable} tokens that may change with what follows")
     return marks

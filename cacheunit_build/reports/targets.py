@@ -60,7 +60,8 @@ def _money(target: Target) -> str:
 
 
 def _unit(target: Target) -> str:
-    return _number(target.cache.unit) if target.cache.kind in ("blocks", "unknown") else "-"
+    cache = target.cache
+    return _number(cache.unit) if cache.has_units or not cache.is_known else "-"
 
 
 def _counted(target: Target) -> str:

@@ -27,8 +27,8 @@ def _change(record: ArtifactRecord, build: WatchedBuild) -> str:
     """Returns the numbers of an artifact, and how they differ from the former ones."""
     entry = record.entry
     parts = [f"{tokens_cell(entry.tokens, record.margin)} tokens"]
-    if entry.unit and not record.margin:
-        parts.append(units_text(entry.tokens, entry.unit))
+    if record.unit and not record.margin:
+        parts.append(units_text(entry.tokens, record.unit))
     parts.append(f"{entry.padding:,} padding")
     replaced = build.result.replaced.get(record.key)
     if replaced is None:

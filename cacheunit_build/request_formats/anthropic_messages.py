@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, marked, without_empty
+from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat, marked, without_empty
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool
@@ -19,6 +19,7 @@ class AnthropicMessages(RequestFormat):
     tool_key = "input_schema"
     markers = ("cache_control",)
     needs_marker = True
+    system_blocks = True
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `messages`, `system` and `tools`, each message as one text block."""
@@ -27,10 +28,15 @@ class AnthropicMessages(RequestFormat):
         messages: list[Json] = [
             {"role": turn.role, "content": [{"type": "text", "text": turn.text}]} for turn in parts.turns
         ]
-        if parts.marker is not None:
-            last = messages[-1]["content"] if messages else system or tools
-            last[-1] = marked(last[-1], parts.marker)
+        place = self.marker_place(parts)
+        if parts.marker is not None and place is not None:
+            blocks = {"tools": tools, "system": system, "examples": messages[-1]["content"] if messages else []}
+            blocks[place.part][-1] = marked(blocks[place.part][-1], parts.marker)
         return without_empty(messages=messages, system=system, tools=tools)
+
+    def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last part: tools can be marked too."""
+        return None if parts.marker is None else parts.last
 
     def recognizes(self, fragment: Json) -> bool:
         """Returns whether `append` can make a request of a fragment, which may consist of a system text alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,22 @@ _MARKERS: dict[str, Json] = {
 """The value of each marker in a request."""
 
 
+PartName = Literal["tools", "system", "examples"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerPlace:
+    """The tool, system text or message of a prefix that carries a cache marker.
+
+    Attributes:
+        part: the part of the prefix.
+        index: its index among the tools, or among the messages of the examples; 0 for the system text.
+    """
+
+    part: PartName
+    index: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixParts:
     """The parts of a prefix, as a request carries them.
@@ -40,6 +56,15 @@ class PrefixParts:
     turns: Sequence[Turn] = ()
     marker: MarkerName | None = None
 
+    @property
+    def last(self) -> MarkerPlace | None:
+        """The last of the parts, in the order tools, system text, examples; None where there is none."""
+        if self.turns:
+            return MarkerPlace(part="examples", index=len(self.turns) - 1)
+        if self.system:
+            return MarkerPlace(part="system")
+        return MarkerPlace(part="tools", index=len(self.tools) - 1) if self.tools else None
+
 
 class RequestFormat(ABC):
     """The format of one API's requests.
@@ -52,6 +77,7 @@ class RequestFormat(ABC):
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
+        system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
     """
 
@@ -62,7 +88,14 @@ class RequestFormat(ABC):
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
     needs_marker: ClassVar[bool] = False
+    system_blocks: ClassVar[bool] = False
     has_chat_template: ClassVar[bool] = False
+
+    def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last part that can carry the marker; None where none can, or the prefix has no marker."""
+        last = parts.last
+        markable = parts.marker is not None and last is not None and last.part != "tools"
+        return last if markable else None
 
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:

@@ -27,7 +27,7 @@ class OpenAIChat(RequestFormat):
         role = "developer" if parts.marker == "prompt_cache_breakpoint" else "system"
         messages: list[Json] = [{"role": role, "content": parts.system}] if parts.system else []
         messages += plain_messages(parts.turns)
-        if parts.marker is not None and messages:
+        if parts.marker is not None and self.marker_place(parts) is not None:
             block = {"type": "text", "text": messages[-1]["content"]}
             messages[-1]["content"] = [marked(block, parts.marker)]
         return without_empty(messages=messages, tools=[openai_tool(tool) for tool in parts.tools])

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, marked, plain_messages, without_empty
+from cacheunit_build.request_formats.base import (
+    Json,
+    MarkerPlace,
+    PrefixParts,
+    RequestFormat,
+    marked,
+    plain_messages,
+    without_empty,
+)
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool
@@ -21,14 +29,23 @@ class OpenAIResponses(RequestFormat):
     markers = ("prompt_cache_breakpoint",)
 
     def fragment(self, parts: PrefixParts) -> Json:
-        """Returns `input` and `tools`. An assistant's message cannot be marked here."""
+        """Returns `input` and `tools`."""
         messages: list[Json] = [{"role": "developer", "content": parts.system}] if parts.system else []
         messages += plain_messages(parts.turns)
-        markable = [message for message in messages if message["role"] != "assistant"]
-        if parts.marker is not None and markable:
-            block = {"type": "input_text", "text": markable[-1]["content"]}
-            markable[-1]["content"] = [marked(block, parts.marker)]
+        place = self.marker_place(parts)
+        if parts.marker is not None and place is not None:
+            message = messages[(1 if parts.system else 0) + place.index if place.part == "examples" else 0]
+            message["content"] = [marked({"type": "input_text", "text": message["content"]}, parts.marker)]
         return without_empty(input=messages, tools=[_tool(tool) for tool in parts.tools])
+
+    def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last message that is not the assistant's, which cannot be marked; neither can tools."""
+        if parts.marker is None:
+            return None
+        users = [index for index, turn in enumerate(parts.turns) if turn.role != "assistant"]
+        if users:
+            return MarkerPlace(part="examples", index=users[-1])
+        return MarkerPlace(part="system") if parts.system else None
 
 
 def _tool(tool: Tool) -> Json:

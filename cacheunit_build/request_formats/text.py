@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat
+from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,11 @@ class Text(RequestFormat):
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `prompt`, the system text."""
         return {"prompt": parts.system}
+
+    def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns None: a prompt has no marker."""
+        del parts
+        return None
 
     def content_blocks(self, fragment: Json) -> tuple[str, ...]:
         """Returns the prompt as the only block, as JSON."""

@@ -16,6 +16,7 @@ from jinja2.ext import Extension
 from jinja2.meta import find_undeclared_variables
 
 from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.templating.chat_template_files import read_chat_template_files
 from cacheunit_build.templating.environment import BoundedEnvironment, StepBudget
 from cacheunit_build.templating.template_errors import template_locations
@@ -44,10 +45,75 @@ class _Generation(Extension):
         return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
+class ChatTemplate:
+    """A compiled chat template: a function that turns a conversation into the text that the model reads.
+
+    Args:
+        files: the templates and the special tokens of the model.
+        variables: further variables of the templates, such as `enable_thinking` or `bos_token`.
+
+    Raises:
+        CacheunitError: the template for conversations without tools is invalid.
+    """
+
+    def __init__(self, files: ChatTemplateFiles, variables: Mapping[str, Any]) -> None:
+        self._files = files
+        self._budget = StepBudget()
+        self._variables = {"documents": None, "add_generation_prompt": True, **files.special_tokens, **variables}
+        environment = _environment(self._budget)
+        self._compiled = cache(lambda name: _compile(environment, files, name, self._variables))
+        if files.chosen or "default" in files.templates:
+            self._compiled(files.name_for(tools=False))
+
+    def _template_for(self, conversation: Conversation) -> Template:
+        """Returns the template that transformers takes for a conversation."""
+        return self._compiled(self._files.name_for(tools=bool(conversation.tools)))
+
+    def __call__(self, conversation: Conversation) -> str:
+        """Returns the framed text of a conversation.
+
+        Raises:
+            CacheunitError: the template raises an exception, or uses what it must not; or no template is for such a
+                conversation.
+        """
+        template = self._template_for(conversation)
+        self._budget.reset()
+        try:
+            return template.render(self._context(conversation))
+        except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
+            raise _render_error(error, str(template.name)) from None
+
+    def line_at(self, conversation: Conversation, offset: int) -> SourceLine | None:
+        """Returns the line of the template that prints the character at `offset`; None behind the end of the text.
+
+        What a macro prints is at the line that calls it.
+
+        Args:
+            conversation: a conversation that the template takes.
+            offset: the index of a character in its framed text.
+        """
+        template = self._template_for(conversation)
+        self._budget.reset()
+        # The generator stands at what it printed last.
+        pieces: Any = template.root_render_func(template.new_context(self._context(conversation)))
+        end = 0
+        for piece in pieces:
+            end += len(piece)
+            if end > offset:
+                line = template.get_corresponding_lineno(pieces.gi_frame.f_lineno)
+                return SourceLine(path=str(template.name), line=line)
+        return None
+
+    def _context(self, conversation: Conversation) -> dict[str, Any]:
+        """Returns the variables of the template, as transformers sets them."""
+        tools = list(conversation.tools) or None
+        return {**self._variables, "messages": conversation.messages(), "tools": tools}
+
+
 def load_chat_template(
     data: bytes, path: str, arguments: Mapping[str, Any], read: Callable[[str], bytes | None] = lambda _: None
-) -> Callable[[Conversation], str]:
-    """Returns a function that turns a conversation into the text that the model reads.
+) -> ChatTemplate:
+    """Compiles a chat template.
 
     Args:
         data: the bytes of a Jinja file, or of a `tokenizer_config.json` that contains template and special tokens.
@@ -65,24 +131,8 @@ def load_chat_template(
         if name in arguments:
             raise fail(f'the argument "{name}" of the chat template is set by the prefix', hint="remove it")
     files = read_chat_template_files(data, path, read, arguments.get(_CHOICE))
-    budget = StepBudget()
-    environment = _environment(budget)
     given = {name: value for name, value in arguments.items() if name != _CHOICE}
-    variables = {"documents": None, "add_generation_prompt": True, **files.special_tokens, **given}
-    compiled = cache(lambda name: _compile(environment, files, name, variables))
-    if files.chosen or "default" in files.templates:
-        compiled(files.name_for(tools=False))  # reports its faults now
-
-    def frame(conversation: Conversation) -> str:
-        template = compiled(files.name_for(tools=bool(conversation.tools)))
-        budget.reset()
-        try:
-            messages, tools = conversation.messages(), list(conversation.tools) or None
-            return template.render({**variables, "messages": messages, "tools": tools})
-        except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
-            raise _render_error(error, str(template.name)) from None
-
-    return frame
+    return ChatTemplate(files, given)
 
 
 def _compile(

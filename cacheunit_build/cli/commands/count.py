@@ -18,7 +18,7 @@ def count(context: Context, file: str, target: str | None, tokenizer: str | None
 
     text = read_text(context, file)
     counter = text_counter(context, target, tokenizer, unit)
-    result = count_text(text, counter.tokenizer, frame=counter.frame, unit=counter.unit)
+    result = count_text(text, counter.tokenizer, target=counter.target, unit=counter.unit)
     if form == "json":
         print_json(count_json(result, counter.left_out))
     else:

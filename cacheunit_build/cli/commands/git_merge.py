@@ -10,7 +10,7 @@ import click
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, read_file, with_context
 from cacheunit_build.cli.output import print_faults
 from cacheunit_build.domain.errors import Fault, fail
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,8 @@ def merge(context: Context, base: Path, ours: Path, theirs: Path, path: str) -> 
         _write(goal, merge_texts(context.folder, *texts).data)
         print_faults(faults)
         return DIFFERENT
+    if any(lock.version != LOCK_VERSION for lock in locks):
+        return _merge_by_line(context, goal, texts, path)
     merged = merge_locks(*locks)
     if not merged.conflicts:
         _write(goal, lock_bytes(merged.lock))
@@ -52,6 +54,16 @@ def merge(context: Context, base: Path, ours: Path, theirs: Path, path: str) -> 
     _write(goal, _with_markers(context.folder, merged, locks))
     print_faults(Fault(message=str(conflict), path=path) for conflict in merged.conflicts)
     context.remark('\nhint: merge the sources, then run "cacheunit build" to rewrite the lock')
+    return DIFFERENT
+
+
+def _merge_by_line(context: Context, goal: Path, texts: Sequence[bytes], path: str) -> int:
+    """Merges locks of which an earlier cacheunit wrote one: as text, and to be built again in any case."""
+    from cacheunit_build.adapters.git.merge_driver import merge_texts
+
+    _write(goal, merge_texts(context.folder, *texts).data)
+    message = "an earlier cacheunit wrote one of the locks, so they were merged by line"
+    print_faults([Fault(message=message, path=path, hint='merge the sources, then run "cacheunit build"')])
     return DIFFERENT
 
 

@@ -18,8 +18,8 @@ def pad(context: Context, file: str, target: str | None, tokenizer: str | None, 
 
     text = read_text(context, file)
     counter = text_counter(context, target, tokenizer, unit)
-    padding = padding_for(text, counter.tokenizer, frame=counter.frame, unit=counter.unit)
-    result = count_text(text + padding, counter.tokenizer, frame=counter.frame, unit=counter.unit)
+    padding = padding_for(text, counter.tokenizer, target=counter.target, unit=counter.unit)
+    result = count_text(text + padding, counter.tokenizer, target=counter.target, unit=counter.unit)
     if form == "json":
         print_json({**count_json(result, counter.left_out), "text": text + padding, "padding_text": padding})
     else:

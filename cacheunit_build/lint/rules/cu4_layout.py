@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.padding_plan import Count
+from cacheunit_build.domain.token_count import TokenCount
 from cacheunit_build.lint.divergence import find_divergence
 from cacheunit_build.lint.rule import Rule, milder
 
@@ -37,7 +37,7 @@ BELOW_MINIMUM = Rule(
     name="below-minimum",
     severity="warning",
     meaning="fewer tokens than the target caches at all; info if an estimate cannot tell",
-    hint='join prefixes, or pad up to the minimum where the count is exact: "padding: {floor: true, reuses: N}"',
+    hint='join prefixes, or pad up to the minimum where the count is exact: "padding: {floor: true}"',
 )
 UNSTABLE_BOUNDARY = Rule(
     code="CU404",
@@ -91,7 +91,7 @@ def volatile_before_stable(
         offset: where the text begins in the artifact's framed prefix.
         count: text -> number of tokens.
     """
-    tokens, unit = artifact.entry.tokens, _exact_unit(artifact, cache)
+    tokens, unit = artifact.entry.tokens, cache.unit_or_none(artifact.margin)
     before = count(artifact.framed_prefix[:offset])
     after = tokens - before
     if after < (unit or _LONG):
@@ -113,14 +113,15 @@ def token_count_problems(artifact: Artifact, cache: CacheRule) -> Iterator[Probl
 
 def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
     """Checks CU403: fewer tokens than one unit, or than the target's minimum."""
-    tokens, least = Count(tokens=artifact.entry.tokens, margin=artifact.margin), _fewest_cached(cache)
-    name = f"the minimum of {least:,}" if least == cache.minimum else f"one unit of {least:,}"
-    if tokens.high < least:
+    tokens, least = TokenCount(tokens=artifact.entry.tokens, margin=artifact.margin), cache.fewest_cached
+    cached = cache.caches(tokens)
+    name = f"{cache.fewest_name} of {least:,}"
+    if cached is False:
         at_most = "at most " if artifact.margin else ""
         return BELOW_MINIMUM.problem(
             f"{at_most}{tokens.high:,} static tokens, {least - tokens.high:,} below {name}: nothing is cached"
         )
-    if tokens.low < least:
+    if cached is None:
         estimate = f"~{tokens.tokens:,} static tokens (±{artifact.margin * 100:.0f} %)"
         message = f"{estimate}, too close to {name} to tell whether anything is cached"
         return BELOW_MINIMUM.problem(message, severity="info")
@@ -129,8 +130,8 @@ def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
 
 def just_over_a_unit(artifact: Artifact, cache: CacheRule) -> Problem | None:
     """Checks CU402: a few tokens past the last full unit that padding did not complete."""
-    tokens, unit = artifact.entry.tokens, _exact_unit(artifact, cache)
-    if unit is None or tokens < _fewest_cached(cache) or artifact.entry.padding:
+    tokens, unit = artifact.entry.tokens, cache.unit_or_none(artifact.margin)
+    if unit is None or tokens < cache.fewest_cached or artifact.entry.padding:
         return None
     past = tokens % unit
     if past == 0 or past > max(2, unit // _FEW_PER_UNIT):
@@ -146,7 +147,7 @@ def unstable_boundary(artifact: Artifact, cache: CacheRule) -> Problem | None:
     """Checks CU404: tokens at the end that may change with the text that follows."""
     if not artifact.unstable or artifact.margin:
         return None
-    tokens, unit = artifact.entry.tokens, _exact_unit(artifact, cache)
+    tokens, unit = artifact.entry.tokens, cache.unit_or_none(artifact.margin)
     one = artifact.unstable == 1
     message = (
         f"the last {'token' if one else _plural(artifact.unstable, 'token')} may change with the text that follows"
@@ -174,7 +175,7 @@ def variants_diverge_early(
     divergence = find_divergence((system.text, *others), count)
     if divergence is None or not _is_worth_moving(divergence, cache):
         return None
-    unit = _exact_unit(artifact, cache)
+    unit = cache.unit_or_none(artifact.margin)
     in_first_unit = divergence.common_tokens < (unit or _LONG)
     is_most = divergence.shared_tokens >= MAJORITY * artifact.entry.tokens
     shared_units = f" ({_plural(divergence.common_tokens // unit, 'unit')} shared)" if unit else ""
@@ -224,16 +225,6 @@ def prefixes_diverge_early(
 def _is_worth_moving(divergence: Divergence, cache: CacheRule) -> bool:
     """Returns whether the shared text would fill a unit at the front."""
     return divergence.shared_tokens >= max(cache.unit or 0, _LONG)
-
-
-def _fewest_cached(cache: CacheRule) -> int:
-    """Returns the fewest tokens that a target caches: its minimum, or one unit where that is more."""
-    return max(cache.minimum or 0, cache.unit or 0)
-
-
-def _exact_unit(artifact: Artifact, cache: CacheRule) -> int | None:
-    """Returns the tokens in a unit; None where the target has none, or where an estimate cannot claim full units."""
-    return None if artifact.margin else cache.unit
 
 
 def _approximate(artifact: Artifact) -> str:
