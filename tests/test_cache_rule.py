@@ -1,9 +1,9 @@
-"""Cache rules: reusable tokens, what a change leaves cached, and costs agree with a naive cache and sums over requests."""
+"""Cache rules: reusable tokens, what stays cached after a change, and costs agree with naive caches and sums."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given
@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from cacheunit_build.domain.cache_rule import CacheRule, ChangeImpact
 from cacheunit_build.domain.token_count import TokenCount
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 token_ids = st.integers(min_value=0, max_value=3)
 tokens = st.lists(token_ids, max_size=40)
@@ -126,9 +129,7 @@ def test_breakpoint_caches_serve_all_of_the_old_prefix_or_nothing(
 
 
 @given(changes(), rules)
-def test_a_change_serves_no_more_than_an_unchanged_prefix(
-    change: tuple[list[int], list[int]], rule: CacheRule
-) -> None:
+def test_a_change_serves_no_more_than_an_unchanged_prefix(change: tuple[list[int], list[int]], rule: CacheRule) -> None:
     still_cached = impact(rule, *change).still_cached
     reusable = rule.predict(version(len(change[1]))).tokens
     assert (still_cached is None) == (reusable is None)
@@ -281,9 +282,7 @@ def test_the_cost_agrees_with_a_sum_over_single_requests(  # noqa: PLR0917 - hyp
 
 
 @given(st.integers(1, 200), st.integers(1, 128), st.floats(0, 1), prices, st.integers(1, 500))
-def test_padding_pays_from_its_break_even_on(  # noqa: PLR0917 - hypothesis passes them in this order
-    full: int, past: int, read: float, write: float, hits: int
-) -> None:
+def test_padding_pays_from_its_break_even_on(full: int, past: int, read: float, write: float, hits: int) -> None:
     """Compares the cost of `hits` hits and one miss with and without padding, request by request."""
     unit = 128
     gain = CacheRule(kind="blocks", unit=unit, read=read, write=write).padding_gain(past % unit)

@@ -199,6 +199,9 @@ class _ArtifactCompiler:
         """
         if plan.goal is None:
             return plan, ""
+        if self.count("").change is not None and self.count(" .").tokens == self.count("").tokens:
+            reason = f"{plan.reason}; but padding would stand behind what later turns change"
+            return replace(plan, action="unreachable", goal=None, reason=reason), ""
         system = self._rendered.system
         try:
             return plan, pad_text_to(system, plan.goal, lambda text: self.count(text[len(system) :]).tokens)

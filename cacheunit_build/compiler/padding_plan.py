@@ -62,6 +62,8 @@ def make_plan(count: TokenCount, rule: CacheRule, wanted: PaddingRequest) -> Pad
 
 def _plan_of_exact(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan for an exact count, before the budget is applied."""
+    if tokens == 0:
+        return PaddingPlan(action="below-minimum", goal=None, reason="there are no static tokens: nothing is cached")
     if not rule.has_units or rule.unit is None:
         return _plan_without_unit(tokens, rule, wanted)
     if tokens < (rule.minimum or 0):
