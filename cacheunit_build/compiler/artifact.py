@@ -176,6 +176,8 @@ class _ArtifactCompiler:
             yield "the target has no frame: counted on the bare text"
         if self._tools and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
+        if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
+            yield note
         if unpadded.change is not None:
             lost = unpadded.first_turn - unpadded.tokens
             yield f"later turns change {lost} tokens that requests of one turn share, so these are not counted"
