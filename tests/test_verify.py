@@ -328,6 +328,20 @@ def test_unstable_tokens_that_no_user_message_changed_may_fill_a_unit(built: Pro
     assert (result["verdict"], result["predicted"], result["observed"]) == ("as predicted", 0, unit)
 
 
+def test_tokens_that_only_later_turns_change_are_predicted_for_requests_of_one_turn(built: Project) -> None:
+    later = "{% if messages|length > 2 %}Later.{% endif %}"
+    turns = "{% for m in messages %}{% if m.role == 'user' %}<｜User｜>{% endif %}{{ m.content }}{% endfor %}"
+    built.write({"own.jinja": f"<｜begin▁of▁sentence｜>{later}{turns}<｜Assistant｜>"})
+    own = '[target.turns]\nextends = "steady"\nframe = {chat_template = "own.jinja"}\n'
+    built.write({"cacheunit.toml": SETTINGS + own})
+    built.edit("prefixes/b.yaml", "system", "targets: [turns]\nsystem")
+    built.build()
+    (explained,) = built.run("explain", "b", "--format", "json").json["artifacts"]
+    assert explained["tokens"] < 128 < explained["later_turns"]["first_turn"]
+    (result,) = compared(verify(built, Engine(), "b"))
+    assert (result["verdict"], result["predicted"], result["observed"]) == ("as predicted", 512, 512)
+
+
 def test_a_usage_that_contradicts_itself_is_unknown_with_the_contradiction(built: Project) -> None:
     usage = {"prompt_tokens": 2000, "prompt_cache_hit_tokens": 900, "cached_tokens": 640}
     ran = verify(built, Engine(usage={"usage": usage}), "a")

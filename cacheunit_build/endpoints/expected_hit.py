@@ -40,18 +40,19 @@ class ExpectedHit:
 
 
 def expected_hit(rule: CacheRule, artifact: Artifact) -> ExpectedHit:
-    """Returns the hits that a cache rule predicts for an artifact.
+    """Returns the hits that a cache rule predicts for requests of one turn with an artifact.
 
-    The prediction holds for static tokens. Not every user message changes the unstable tokens behind them, so a request
-    may hit those too: the upper bound includes them. With units of 128 tokens:
+    Such requests share the static tokens, and those that only later turns change. Not every user message changes the
+    unstable tokens behind them, so a request may hit those too: the upper bound includes them. With units of 128:
 
-        static  unstable  tokens  low    high
+        shared  unstable  tokens  low    high
         1,200   0         1,152   1,152  1,152
         1,279   2         1,152   1,152  1,280
     """
-    entry = artifact.entry
-    prediction = rule.predict(entry)
-    with_unstable = rule.predict(replace(entry, tokens=entry.tokens + artifact.unstable))
+    later_turns = artifact.later_turns
+    shared = artifact.entry.tokens if later_turns is None else max(artifact.entry.tokens, later_turns.first_turn)
+    prediction = rule.predict(replace(artifact.entry, tokens=shared))
+    with_unstable = rule.predict(replace(artifact.entry, tokens=shared + artifact.unstable))
     return ExpectedHit(
         tokens=prediction.tokens,
         low=prediction.low,
