@@ -83,6 +83,14 @@ class Reluctant(Engine):
         return max(0, super().hit(ids, body) - is_repeat * self.unit)
 
 
+class Contradictory(Engine):
+    """A server that serves a system text that it knows a unit less than a shorter part of it."""
+
+    def hit(self, ids: Sequence[int], body: dict[str, Any]) -> int:
+        is_known = any(body["messages"][0] == earlier["messages"][0] for earlier in self.requests[:-1])
+        return max(0, super().hit(ids, body) - is_known * self.unit)
+
+
 RULES = {
     "blocks of 16": (Engine(unit=16), CHAT, {"kind": "blocks", "unit": 16, "minimum": 0, "offset": 0}),
     "blocks of 32": (Engine(unit=32), TEXT, {"kind": "blocks", "unit": 32, "minimum": 0, "offset": 0}),
@@ -174,6 +182,11 @@ RULES = {
             "last_token": "recomputed",
             "verbatim": "same",
         },
+    ),
+    "blocks of 8, one dropped": (
+        Engine(unit=8, dropped_units=1),
+        CHAT,
+        {"kind": "blocks", "unit": 8, "minimum": 0, "dropped_units": 1, "verbatim": "same"},
     ),
     "blocks of 32, one dropped": (
         Engine(unit=32, dropped_units=1),
@@ -538,6 +551,13 @@ def test_the_target_of_a_server_that_drops_a_unit_says_so_with_its_evidence(empt
     dropping = probe(empty_project, Engine(unit=32, dropped_units=1)).json["target"]
     empty_project.write({"cacheunit.toml": dropping.replace("mock-measured", "known")})
     assert "\ndropped_units = 0\n" in probe(empty_project, Engine(unit=32)).json["target"]
+
+
+def test_dropped_units_that_contradict_the_measured_lengths_are_unknown(empty_project: Project) -> None:
+    report = probe(empty_project, Contradictory(unit=128)).json
+    assert (report["kind"], report["unit"], report["dropped_units"]) == ("blocks", 128, None)
+    assert report["notes"] == ["it could not be measured whether the last units of a prefix are computed again"]
+    assert "dropped_units" not in report["target"]
 
 
 def test_dropped_units_are_unknown_where_a_limit_ends_the_probe_before(empty_project: Project) -> None:

@@ -312,8 +312,22 @@ def test_a_prefix_below_the_minimum_is_as_predicted_if_nothing_is_served(built: 
     for target, engine in (("claude", Engine(kind="breakpoints", minimum=512)), ("steady", Engine(minimum=5000))):
         (result,) = compared(verify(built, engine, "b", "--target", target))
         assert (result["verdict"], result["predicted"], result["observed"]) == ("as predicted", 0, 0)
-    (served,) = compared(verify(built, Engine(unit=16), "a"))
-    assert (served["verdict"], served["predicted"], served["observed"] > 0) == ("differs", 0, True)
+    for engine in (
+        Engine(unit=16),
+        Engine(kind="persisted"),
+    ):  # the second one serves the third request at the earliest
+        (served,) = compared(verify(built, engine, "a"))
+        assert (served["verdict"], served["predicted"], served["observed"] > 0) == ("differs", 0, True)
+
+
+@pytest.mark.parametrize(("hit", "verdict"), [(768, "as predicted"), (700, "differs"), (256, "differs")])
+def test_a_hit_within_the_margin_of_an_estimate_is_still_whole_units(built: Project, hit: int, verdict: str) -> None:
+    built.edit("prefixes/b.yaml", "system", "targets: [kimi]\nsystem")
+    built.edit("templates/b.j2", "You are quick.", f"You are quick.\n{LONG}")
+    built.build()
+    (result,) = compared(verify(built, Engine(hits=dict.fromkeys(range(9), hit)), "b"))
+    assert (result["verdict"], result["observed"]) == (verdict, hit)
+    assert result["cause"] == ("the hit of 700 tokens is not a multiple of 256" if hit == 700 else None)
 
 
 def test_unstable_tokens_that_no_user_message_changed_may_fill_a_unit(built: Project) -> None:
