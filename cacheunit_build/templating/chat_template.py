@@ -97,6 +97,7 @@ class ChatTemplate:
             "documents": None,
             "add_generation_prompt": True,
             **self._variables,
+            **conversation.options,
         }
 
 
