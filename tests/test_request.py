@@ -116,13 +116,7 @@ Load = Any
         (("one", "deepseek-v4"), {"tools": [{}]}, "tools", "changes the text"),
         (("one", "anthropic-512"), {"tools": [{"name": "now"}]}, "tools", "in front of the prefix"),
         (("one", "anthropic-512"), {"speed": "fast"}, "speed", "a cache of their own"),
-        (
-            "one",
-            "anthropic-512",
-            {"output_config": {"format": {"type": "json_schema"}}},
-            "output_config.format",
-            "text",
-        ),
+        (("one", "anthropic-512"), {"output_config": {"format": {"type": "x"}}}, "output_config.format", "the text"),
         (("taught", "anthropic-512"), {"thinking": {"type": "enabled", "budget_tokens": 2048}}, "thinking", "examples"),
         (("taught", "anthropic-512"), {"tool_choice": {"type": "any"}}, "tool_choice", "in front of the examples"),
         (("one", "served"), {"extra_body": {"chat_template_kwargs": {"a": 1}}}, "chat_template_kwargs", "the text"),
@@ -432,7 +426,7 @@ def test_the_last_block_that_can_carry_a_marker_is_marked_on_request(
     locked: Load,
     target: str,
     key: str,
-    content: Any,
+    content: str | list[Any],
     marked: list[Any],
 ) -> None:
     prefix = locked("long", target)
