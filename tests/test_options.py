@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,6 +114,21 @@ def test_options_of_each_provider_are_those_that_its_documentation_names() -> No
     assert effects("vllm").items() >= {"chat_template_kwargs": "text", "cache_salt": "cache"}.items()
     assert "tool_choice" in effects("sglang")
     assert "tool_choice" not in effects("vllm") | effects("kimi") | effects("openai")
+
+
+def test_the_table_in_the_documentation_lists_the_options_of_every_target() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "targets.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| `")
+    ]
+    documented = {name: cells[1:] for cells in rows if len(cells) == 5 for name in re.findall(r"`([^`]+)`", cells[0])}
+    for target, known in KNOWN.items():
+        family = f"{target.partition('-')[0]}-…"
+        cells = [
+            ", ".join(f"`{option.name}`" for option in known.options if option.effect == effect)
+            for effect in ("front", "text", "examples", "cache")
+        ]
+        assert documented.get(target, documented.get(family)) == cells, target
 
 
 def test_options_of_a_project_are_merged_with_those_of_the_target_it_extends() -> None:
