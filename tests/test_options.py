@@ -159,6 +159,26 @@ source = "our server"
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ('name = "a"\nneutral = [inf]', '"options.neutral" has a value that JSON does not have'),
+        ('name = "a"\nneutral = [2026-01-01]', '"options.neutral" has a value that JSON does not have'),
+        ('name = "tools"\n{rest}\n[[target.ours.options]]\nname = "tools"', 'option "tools" overlaps option "tools"'),
+        ('name = "a.b"\n{rest}\n[[target.ours.options]]\nname = "a"', 'option "a" overlaps option "a.b"'),
+        ('name = "a"\n{rest}\n[[target.ours.options]]\nname = "a.b"', 'option "a.b" overlaps option "a"'),
+        ('name = ""', '"options[0].name" must not be empty'),
+        ('name = "a"\neffects = "x"', 'unknown key "effects"'),
+    ],
+)
+def test_faults_of_a_projects_options_are_reported(options: str, message: str) -> None:
+    rest = 'effect = "front"\nclaim = "c"\ngrade = "measured"\nchecked = 2026-11-30\nsource = "s"'
+    toml = f'[target.ours]\nrequest = "text"\n[[target.ours.options]]\n{options.replace("{rest}", rest)}\n{rest}\n'
+    with pytest.raises(CacheunitError) as caught:
+        all_targets(parse_settings(None, toml.encode()))
+    assert message in [fault.message.partition(":")[0] for fault in caught.value.faults]
+
+
 def test_targets_shows_the_options_with_their_evidence(project: Project) -> None:
     text = project.run("targets", "deepseek-v4").out
     assert "option reasoning_effort: it puts text in front of the prefix" in text
