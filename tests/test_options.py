@@ -446,3 +446,12 @@ def test_a_frozen_neutral_value_leaves_everything_cached(sources: Project) -> No
     (difference,) = sources.run("diff", "--against", before, "--format", "json").json["changes"]
     assert difference["first_change"]["part"] == "options"
     assert difference["recomputed"] < 128
+
+
+def test_prefixes_with_other_options_share_no_units(sources: Project) -> None:
+    head = "system: a.j2\ntargets: [framed]\n"
+    options = {"a": "cache_salt: a", "b": "cache_salt: b", "c": "cache_salt: a", "d": "add_special_tokens: false"}
+    sources.write({f"prefixes/{name}.yaml": f"{head}options: {{{option}}}\n" for name, option in options.items()})
+    sources.write({"prefixes/e.yaml": head, "templates/a.j2": "Be brief, and kind.\n" * 30})
+    (target,) = sources.run("explain", "--sharing", "--format", "json").json["sharing"]
+    assert sorted(sorted(branch["prefixes"]) for branch in target["tree"]["branches"]) == [["a", "c"], ["b"], ["d", "e"]]

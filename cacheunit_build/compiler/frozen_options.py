@@ -45,6 +45,11 @@ class FrozenOptions:
         """The names of those that change the prefix, but that the count does not include."""
         return tuple(name for name, arguments in self.arguments.items() if not arguments)
 
+    @property
+    def hidden(self) -> Mapping[str, OptionEffect]:
+        """What those change, by name, that the token ids do not show."""
+        return {name: effect for name, effect in self.effects.items() if not (self.framed and self.arguments.get(name))}
+
     def notes(self) -> Iterator[str]:
         """Yields what the count includes of them, and what it leaves out."""
         counted = [self._shown(name) for name, arguments in self.arguments.items() if arguments]
@@ -90,7 +95,7 @@ def hidden_effects(old: FrozenOptions, new: FrozenOptions) -> set[OptionEffect]:
         effect
         for name in changed_options(old.values, new.values)
         for side in (old, new)
-        if (effect := side.effects.get(name)) is not None and not (side.framed and side.arguments.get(name))
+        if (effect := side.hidden.get(name)) is not None
     }
 
 
