@@ -454,4 +454,5 @@ def test_prefixes_with_other_options_share_no_units(sources: Project) -> None:
     sources.write({f"prefixes/{name}.yaml": f"{head}options: {{{option}}}\n" for name, option in options.items()})
     sources.write({"prefixes/e.yaml": head, "templates/a.j2": "Be brief, and kind.\n" * 30})
     (target,) = sources.run("explain", "--sharing", "--format", "json").json["sharing"]
-    assert sorted(sorted(branch["prefixes"]) for branch in target["tree"]["branches"]) == [["a", "c"], ["b"], ["d", "e"]]
+    shared = sorted(sorted(branch["prefixes"]) for branch in target["tree"]["branches"])
+    assert shared == [["a", "c"], ["b"], ["d", "e"]]
