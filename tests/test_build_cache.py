@@ -795,7 +795,7 @@ def test_the_lock_has_the_vocabulary_of_the_reused_artifacts(project: Project) -
 def test_a_lock_edited_by_hand_is_still_drift_after_a_build_of_another_prefix(shop: Project) -> None:
     """A record must not be used for a lock whose targets differ from those it was recorded with."""
     lock = json.loads(shop.read(LOCK_FILE))
-    lock["targets"]["chatty"]["profile"] = "sha256:" + "0" * 64
+    lock["targets"]["chatty"]["frame"] = "sha256:" + "0" * 64
     shop.write({LOCK_FILE: json.dumps(lock, indent=2) + "\n"})
     shop.build("a")
     assert shop.drift() == [("profile", "deep/c")]

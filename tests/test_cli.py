@@ -385,6 +385,13 @@ def test_an_estimate_is_never_called_aligned(shop: Project) -> None:
     assert ran.err.splitlines()[1] == "not aligned to the unit of 1, since the count is an estimate"
 
 
+def test_an_estimate_is_not_padded(shop: Project) -> None:
+    shop.write({"hi.md": "hi\n"})
+    ran = shop.run("pad", "hi.md", "--target", "openai", "--unit", "16")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: the count is an estimate (±35 %), so no padding is known to end on a unit")
+
+
 def test_show_tokens_claims_no_units_of_an_estimate(project: Project) -> None:
     project.write({"prefixes/a.yaml": "system: a.j2\ntargets: [kimi]\n", "templates/a.j2": "Answer briefly.\n" * 300})
     lines = project.run("show", "a", "--tokens").out.splitlines()

@@ -28,7 +28,7 @@ TEMPLATE = "Built 2026-11-30T03:22:43Z.\nPrices of 2026-11-30, desk@laden.velowe
 @pytest.fixture
 def shop(project: Project) -> Project:
     """A project with one error and two warnings at known locations."""
-    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": TEMPLATE})
+    project.write({"prefixes/a.yaml": "system: a.md.j2\npadding: always\n", "templates/a.md.j2": TEMPLATE})
     return project
 
 
@@ -446,7 +446,7 @@ def test_comments_in_manifests_and_data_suppress_rules_too(project: Project) -> 
 def test_a_comment_in_an_unused_template_suppresses_the_rule(project: Project) -> None:
     project.write(
         {
-            "prefixes/a.yaml": "system: a.md.j2\n",
+            "prefixes/a.yaml": "system: a.md.j2\npadding: always\n",
             "templates/a.md.j2": "A.\n",
             "templates/draft.md.j2": "{# cacheunit: ignore-file CU502 - for next week #}\nDraft.\n",
         }
@@ -465,7 +465,8 @@ def test_a_comment_in_an_unused_template_suppresses_the_rule(project: Project) -
 def test_a_comment_that_names_no_known_rule_is_reported(
     project: Project, comment: str, column: int, message: str, hint: str
 ) -> None:
-    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"One.\nA. {comment}\n"})
+    manifest = "system: a.md.j2\npadding: always\n"
+    project.write({"prefixes/a.yaml": manifest, "templates/a.md.j2": f"One.\nA. {comment}\n"})
     (violation_data,) = project.run("lint", "--format", "json").json["findings"]
     assert (violation_data["code"], violation_data["severity"], violation_data["prefix"]) == ("CU504", "warning", "a")
     assert (violation_data["path"], violation_data["line"], violation_data["column"], violation_data["message"]) == (

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
+from cacheunit_build.domain.lock import Lock, LockedOption, LockEntry, TargetIdentity
 from cacheunit_build.lockfile.drift import drift_between, drift_on_disk
 from cacheunit_build.lockfile.format import LockUnknownError, lock_bytes, parse_lock
 
@@ -21,31 +23,45 @@ targets = st.sampled_from(["t", "u"])
 entries = st.builds(
     LockEntry,
     tokens=st.integers(0, 9999),
-    counted=st.sampled_from(["exact", "estimate"]),
+    counted=st.sampled_from(["exact", "recorded", "estimate"]),
+    margin=st.sampled_from([0.0, 0.1, 0.35]),
+    markers=st.lists(st.integers(0, 9999), max_size=3).map(tuple),
     padding=st.integers(0, 99),
-    unit=st.integers(0, 128),
     text=shas,
     request=shas,
     token_ids=st.none() | shas,
 )
+options = st.builds(
+    LockedOption,
+    effect=st.sampled_from(["front", "text", "cache"]),
+    neutral=st.lists(st.sampled_from(["low", True, 1, ["a"]]), max_size=2).map(tuple),
+)
+identities = st.builds(
+    TargetIdentity,
+    format=st.sampled_from(["openai-chat", "text"]),
+    cache=st.sampled_from([CacheRule(), CacheRule(kind="blocks", unit=128, minimum=0, read=0.1, dropped_units=1)]),
+    frame=shas,
+    tokenizer=shas,
+    options=st.dictionaries(st.sampled_from(["tools", "reasoning.effort"]), options),
+    models=st.sampled_from([(), ("m-1", "m-2")]),
+)
 locks = st.builds(
     Lock,
-    targets=st.fixed_dictionaries({name: st.builds(TargetIdentity, profile=shas, tokenizer=shas) for name in "tu"}),
+    targets=st.fixed_dictionaries(dict.fromkeys("tu", identities)),
     entries=st.dictionaries(st.tuples(names, targets), entries, max_size=6),
 )
 
 
 def entry(**changes: object) -> LockEntry:
     """Returns an entry with some fields changed."""
-    original = LockEntry(
-        tokens=128, counted="exact", padding=3, unit=128, text=SHA[1], request=SHA[2], token_ids=SHA[3]
-    )
+    original = LockEntry(tokens=128, counted="exact", padding=3, text=SHA[1], request=SHA[2], token_ids=SHA[3])
     return replace(original, **changes)  # type: ignore[arg-type]
 
 
-def lock(entries: dict[str, LockEntry], *, profile: str = SHA[0], tokenizer: str = SHA[0]) -> Lock:
-    """Returns a lock of these prefixes for one target, "t"."""
-    identity = TargetIdentity(profile=profile, tokenizer=tokenizer)
+def lock(entries: dict[str, LockEntry], **changes: Any) -> Lock:
+    """Returns a lock of these prefixes for one target, "t", with some of its identity changed."""
+    identity = TargetIdentity(format="openai-chat", cache=CacheRule(), frame=SHA[0], tokenizer=SHA[0])
+    identity = replace(identity, **changes)
     return Lock(targets={"t": identity}, entries={(name, "t"): value for name, value in entries.items()})
 
 
@@ -82,7 +98,15 @@ def test_each_difference_between_locks_has_its_kind() -> None:
 def test_a_changed_vocabulary_and_changed_rules_are_kinds_of_their_own() -> None:
     before = lock({"a": entry()})
     assert [drift.kind for drift in drift_between(before, lock({"a": entry()}, tokenizer=SHA[5]))] == ["tokenizer"]
-    assert [drift.kind for drift in drift_between(before, lock({"a": entry(unit=64)}, profile=SHA[5]))] == ["profile"]
+    changes: tuple[dict[str, Any], ...] = (
+        {"frame": SHA[5]},
+        {"format": "text"},
+        {"cache": CacheRule(kind="tokens")},
+        {"options": {"tools": LockedOption(effect="front")}},
+        {"models": ("m",)},
+    )
+    for change in changes:
+        assert [drift.kind for drift in drift_between(before, lock({"a": entry()}, **change))] == ["profile"]
     assert list(drift_between(before, lock({"a": entry()}))) == []
 
 
@@ -95,7 +119,7 @@ def test_edited_missing_and_orphan_files_differ_from_the_lock() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [b"", b"{", b"[]", b"null", b'{"version": 1}', b'{"version": 1, "targets": {}, "prefixes": {}, "x": 1}', b"\xff"],
+    [b"", b"{", b"[]", b"null", b'{"version": 2}', b'{"version": 2, "targets": {}, "prefixes": {}, "x": 1}', b"\xff"],
 )
 def test_a_broken_lock_raises_lock_unknown(broken: bytes) -> None:
     with pytest.raises(LockUnknownError, match="the lock is broken"):
@@ -107,19 +131,19 @@ def test_a_lock_that_only_a_line_merge_can_write_raises_lock_unknown() -> None:
     value = json.loads(lock_bytes(lock({"a": entry(), "b": entry()})))
     targets, (a, b) = value["targets"], value["prefixes"].values()
     for line, message, listed, prefixes in (
-        (21, '"a" is after "b"', targets, {"b": b, "a": a}),
-        (24, '"t" is after "u"', {**targets, "u": targets["t"]}, {"a": {"u": a["t"], "t": a["t"]}}),
-        (8, 'the target "u" is not used', {**targets, "u": targets["t"]}, {"a": a}),
+        (22, '"a" is after "b"', targets, {"b": b, "a": a}),
+        (27, '"t" is after "u"', {**targets, "u": targets["t"]}, {"a": {"u": a["t"], "t": a["t"]}}),
+        (10, 'the target "u" is not used', {**targets, "u": targets["t"]}, {"a": a}),
         (3, 'the target "u" is not listed', targets, {"a": {**a, "u": a["t"]}}),
-        (21, '"b" has no target', targets, {"a": a, "b": {}}),
+        (22, '"b" has no target', targets, {"a": a, "b": {}}),
     ):
-        text = json.dumps({"version": 1, "targets": listed, "prefixes": prefixes}, indent=2)
+        text = json.dumps({"version": 2, "targets": listed, "prefixes": prefixes}, indent=2)
         with pytest.raises(LockUnknownError) as caught:
             parse_lock(text.encode(), "l")
         assert (caught.value.faults[0].message, caught.value.faults[0].line) == (f"the lock is broken: {message}", line)
 
 
-@pytest.mark.parametrize("field", ["tokens", "text", "unit"])
+@pytest.mark.parametrize("field", ["tokens", "text", "margin", "markers"])
 def test_a_lock_with_a_value_of_the_wrong_type_raises_lock_unknown(field: str) -> None:
     value = json.loads(lock_bytes(lock({"a": entry()})))
     value["prefixes"]["a"]["t"][field] = "128"
@@ -130,15 +154,46 @@ def test_a_lock_with_a_value_of_the_wrong_type_raises_lock_unknown(field: str) -
 @pytest.mark.parametrize("marker", ["<<<<<<< ours", "=======", ">>>>>>> theirs", "||||||| base"])
 def test_conflict_markers_are_reported_with_their_line(marker: str) -> None:
     data = lock_bytes(lock({"a": entry()})).replace(b'  "prefixes"', f'{marker}\n  "prefixes"'.encode())
-    with pytest.raises(LockUnknownError, match=r"cacheunit\.lock:9: the lock has merge-conflict markers"):
+    with pytest.raises(LockUnknownError, match=r"cacheunit\.lock:11: the lock has merge-conflict markers"):
         parse_lock(data, "cacheunit.lock")
 
 
-@pytest.mark.parametrize("version", ["2", "999"])
+@pytest.mark.parametrize("version", ["3", "999"])
 def test_a_newer_lock_is_refused_and_both_versions_are_named(version: str) -> None:
-    with pytest.raises(CacheunitError, match=f"has version {version}; this cacheunit reads version 1") as caught:
+    with pytest.raises(CacheunitError, match=f"has version {version}; this cacheunit reads versions up to 2") as caught:
         parse_lock(f'{{"version": {version}, "anything": 1}}'.encode(), "cacheunit.lock")
     assert not isinstance(caught.value, LockUnknownError)
+
+
+VERSION_1 = {
+    "version": 1,
+    "targets": {"t": {"profile": SHA[7], "tokenizer": SHA[0]}},
+    "prefixes": {
+        "a": {
+            "t": {
+                "tokens": 128, "counted": "exact", "padding": 3, "request": SHA[2], "text": SHA[1],
+                "token_ids": SHA[3], "unit": 128,
+            }
+        }
+    },
+}  # fmt: skip
+
+
+def test_a_lock_of_version_1_is_read_and_differs_in_its_version_only() -> None:
+    before = parse_lock(json.dumps(VERSION_1).encode(), "l")
+    assert (before.version, before.entries) == (1, {("a", "t"): entry()})
+    after = lock({"a": entry(markers=(128,))})
+    assert [(item.kind, item.path) for item in drift_between(before, after)] == [("lock version", "cacheunit.lock")]
+    changed = lock({"a": entry(text=SHA[9])})
+    assert [item.kind for item in drift_between(before, changed)] == ["lock version", "changed"]
+    other_vocabulary = lock({"a": entry()}, tokenizer=SHA[5])
+    assert [item.kind for item in drift_between(before, other_vocabulary)] == ["lock version", "tokenizer"]
+
+
+@pytest.mark.parametrize("broken", [{"targets": {}}, {"targets": {"t": 1}}, {"prefixes": 3}, {"more": 1}])
+def test_a_broken_lock_of_version_1_raises_lock_unknown(broken: dict[str, Any]) -> None:
+    with pytest.raises(LockUnknownError, match="the lock is broken"):
+        parse_lock(json.dumps({**VERSION_1, **broken}).encode(), "l")
 
 
 @pytest.mark.parametrize("version", ['"1"', "true", "0", "null"])

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cacheunit_build.adapters.git.merge_driver import merge_texts
+from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
 from cacheunit_build.lockfile.format import LockUnknownError, lock_bytes, parse_lock
@@ -264,13 +265,21 @@ def test_a_prefix_that_both_sides_add_is_resolved_in_its_sources_first(repositor
 # The driver
 
 
+def identity_of(*, frame: str, tokenizer: str = "0") -> TargetIdentity:
+    """Returns the identity of a target with units of 128 tokens, by the digit of two fingerprints."""
+    rule = CacheRule(kind="blocks", unit=128)
+    return TargetIdentity(
+        format="openai-chat", cache=rule, frame=f"sha256:{frame * 64}", tokenizer=f"sha256:{tokenizer * 64}"
+    )
+
+
 def entry(tokens: int, digit: str = "1", *, estimate: bool = False) -> LockEntry:
     sha = "sha256:" + digit * 64
     return LockEntry(
         tokens=tokens,
         counted="estimate" if estimate else "exact",
+        margin=0.35 if estimate else 0.0,
         padding=3,
-        unit=0 if estimate else 128,
         text=sha,
         request=sha,
         token_ids=None if estimate else sha,
@@ -279,7 +288,7 @@ def entry(tokens: int, digit: str = "1", *, estimate: bool = False) -> LockEntry
 
 def lock(*, profile: str = "0", **tokens: int) -> bytes:
     """The text of a lock of prefixes for one target, by how many tokens each has."""
-    identity = TargetIdentity(profile="sha256:" + profile * 64, tokenizer="sha256:" + "0" * 64)
+    identity = identity_of(frame=profile)
     entries = {(name, "t"): entry(count, str(count % 10)) for name, count in tokens.items()}
     return lock_bytes(Lock(targets={"t": identity}, entries=entries))
 
@@ -317,7 +326,10 @@ def test_the_driver_marks_conflicts_and_reports_one_line_per_entry(project: Proj
 
 def test_a_conflict_that_would_merge_by_line_is_marked(project: Project) -> None:
     base = lock(a=1)
-    ours, theirs = base.replace(b'"tokens": 1', b'"tokens": 2'), base.replace(b'"unit": 128', b'"unit": 64')
+    ours, theirs = (
+        base.replace(b'"tokens": 1', b'"tokens": 2'),
+        base.replace(b'"token_ids": "sha256:1', b'"token_ids": "sha256:2'),
+    )
     assert merge_by_driver(project, base, ours, theirs).code == 1
     assert project.read("ours").count(b"\n=======\n") == 2
 
@@ -363,10 +375,10 @@ def test_a_lock_that_both_sides_added_is_merged(project: Project) -> None:
 @pytest.mark.parametrize("side", ["base", "ours", "theirs"])
 def test_an_invalid_lock_is_merged_by_line_as_in_plain_git(project: Project, side: str) -> None:
     texts = {"base": lock(a=1, c=1), "ours": lock(a=2, c=1), "theirs": lock(a=3, c=1)}
-    texts[side] = texts[side].replace(b'"unit": 128', b'"unit": 1 2 8', 1)
+    texts[side] = texts[side].replace(b'"padding": 3', b'"padding": 3 3', 1)
     ran = merge_by_driver(project, **texts)
     assert ran.code == 1
-    assert ran.err.startswith(f"error: sub/cacheunit.lock ({side}):18: the lock is broken")
+    assert ran.err.startswith(f"error: sub/cacheunit.lock ({side}):19: the lock is broken")
     project.write({"mine": texts["ours"]})
     labels = [word for name in ("ours", "base", "theirs") for word in ("-L", name)]
     plain = ["git", "merge-file", "-p", *labels, "mine", "base", "theirs"]
@@ -378,12 +390,22 @@ def test_an_invalid_lock_is_merged_by_line_as_in_plain_git(project: Project, sid
 @pytest.mark.parametrize("side", ["base", "ours", "theirs"])
 def test_a_newer_lock_is_refused_and_nothing_is_written(project: Project, side: str) -> None:
     texts = {"base": lock(a=1), "ours": lock(a=2), "theirs": b"no lock"}
-    texts[side] = texts[side].replace(b'"version": 1', b'"version": 2') if side != "theirs" else b'{"version": 2}'
+    texts[side] = texts[side].replace(b'"version": 2', b'"version": 3') if side != "theirs" else b'{"version": 3}'
     ran = merge_by_driver(project, **texts)
     assert ran.code == 2
     assert f"sub/cacheunit.lock ({side})" in ran.err
-    assert "the lock has version 2; this cacheunit reads version 1" in ran.err
+    assert "the lock has version 3; this cacheunit reads versions up to 2" in ran.err
     assert project.read("ours") == texts["ours"]
+
+
+@pytest.mark.parametrize("side", ["base", "ours", "theirs"])
+def test_a_lock_of_version_1_is_merged_by_line_and_must_be_built_again(project: Project, side: str) -> None:
+    texts = {"base": lock(a=1), "ours": lock(a=1, b=1), "theirs": lock(a=1, c=1)}
+    texts[side] = b'{"version": 1, "targets": {}, "prefixes": {}}\n'
+    ran = merge_by_driver(project, **texts)
+    assert ran.code == 1
+    assert "an earlier cacheunit wrote one of the locks, so they were merged by line" in ran.err
+    assert 'run "cacheunit build"' in ran.err
 
 
 def test_a_missing_file_is_an_error(project: Project) -> None:
@@ -407,7 +429,7 @@ def test_a_result_that_cannot_be_written_is_one_clear_error(project: Project, mo
 
 
 def test_a_lock_is_shown_as_one_line_per_target_and_entry(project: Project) -> None:
-    identity = TargetIdentity(profile="sha256:" + "8" * 64, tokenizer="sha256:" + "9" * 64)
+    identity = identity_of(frame="8", tokenizer="9")
     entries = {
         ("a@x=1", "t"): entry(1300, "1"),
         ("b", "t"): entry(1280, "2"),
@@ -419,11 +441,11 @@ def test_a_lock_is_shown_as_one_line_per_target_and_entry(project: Project) -> N
     ones, twos, threes = ("1" * 12, "2" * 12, "3" * 12)
     fingerprints = f"  text {ones}  request {ones}  ids {ones}"
     assert ran.out.splitlines() == [
-        "target t  profile 888888888888  tokenizer 999999999999",
-        "target u  profile 888888888888  tokenizer 999999999999",
+        "target t  openai-chat  kind blocks unit 128  frame 888888888888  tokenizer 999999999999",
+        "target u  openai-chat  kind blocks unit 128  frame 888888888888  tokenizer 999999999999",
         f"a@x=1  t  1,300 tokens  10 units of 128 + 20 tokens  padding 3  exact{fingerprints}",
         f"b  t  1,280 tokens  10 units of 128  padding 3  exact  text {twos}  request {twos}  ids {twos}",
-        f"b  u  ~1,100 tokens  padding 3  estimate  text {threes}  request {threes}",
+        f"b  u  ~1,100 tokens  padding 3  estimate ±35 %  text {threes}  request {threes}",
     ]
 
 
@@ -554,7 +576,7 @@ def test_without_the_interpreter_git_merges_by_line_and_shows_the_file(without_i
 
 _NAMES = [(name, target) for name in "abcd" for target in "tu"]
 _ENTRIES = [entry(number, str(number)) for number in range(3)]
-_IDENTITIES = [TargetIdentity(profile=f"sha256:{digit * 64}", tokenizer=f"sha256:{'0' * 64}") for digit in "01"]
+_IDENTITIES = [identity_of(frame=digit) for digit in "01"]
 identities = st.sampled_from(_IDENTITIES)
 entry_maps = st.dictionaries(st.sampled_from(_NAMES), st.sampled_from(_ENTRIES))
 edits = st.dictionaries(st.sampled_from(_NAMES), st.none() | st.sampled_from(_ENTRIES), max_size=3)

@@ -82,10 +82,14 @@ def test_a_prefix_may_consist_of_tools_alone_but_not_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ("{floor: true}", '"padding.floor" needs "padding.reuses"'),
-        ("{reuses: 3}", '"padding.reuses" has no effect without "floor: true"'),
+        ("{mode: off, hits_per_miss: 3}", '"padding.hits_per_miss" has no effect with "mode: off"'),
+        ("{mode: always, reuses: 3}", '"padding.hits_per_miss" has no effect with "mode: always"'),
+        (
+            "{reuses: 3, hits_per_miss: 3}",
+            '"padding.reuses" is the former name of "padding.hits_per_miss": both are set',
+        ),
         ("{mode: off, floor: true, reuses: 3}", '"floor: true" and "mode: off" contradict each other'),
-        ("{floor: true, reuses: 0}", '"padding.reuses" must be greater than or equal to 1, not 0'),
+        ("{floor: true, reuses: 0}", '"padding.hits_per_miss" must be greater than or equal to 1, not 0'),
     ],
 )
 def test_padding_options_that_contradict_each_other_or_have_no_effect_are_refused(options: str, fault: str) -> None:
@@ -95,7 +99,7 @@ def test_padding_options_that_contradict_each_other_or_have_no_effect_are_refuse
 def test_the_json_schema_has_every_key_and_both_short_forms() -> None:
     schema = manifest_schema()
     keys = {"description", "targets", "system", "tools", "examples", "variables", "data", "matrix", "padding"}
-    assert set(schema["properties"]) == keys | {"special_tokens", "budget"}
+    assert set(schema["properties"]) == keys | {"special_tokens", "budget", "options"}
     assert {"type": "string"} in schema["properties"]["system"]["anyOf"]
     assert {"enum": ["auto", "always", "off"]} in schema["properties"]["padding"]["anyOf"]
     assert schema["additionalProperties"] is False

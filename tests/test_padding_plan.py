@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from cacheunit_build.compiler.padding_plan import Count, make_plan
+from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
 from cacheunit_build.domain.cache_rule import CacheRule
-from cacheunit_build.domain.manifest import PaddingOptions
+from cacheunit_build.domain.token_count import TokenCount
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ KINDS: tuple[CacheKind, ...] = ("blocks", "breakpoints", "tokens", "unknown")
 
 tokens_ = st.integers(0, 200_000)
 units = st.integers(1, 4096) | st.sampled_from([16, 64, 128, 256, 784])
+writes = st.sampled_from([0.0, 1.0, 1.25, 2.0])
+hits_per_miss_ = st.sampled_from([1, 2, 10, 50]) | st.integers(1, 1_000)
 prices = st.sampled_from([0.0, 0.02, 0.1, 0.25, 0.5, 1.0]) | st.floats(0, 1)
 margins = st.sampled_from([0.01, 0.1, 0.35, 0.5, 0.9])
 
@@ -36,9 +38,17 @@ def blocks(unit: int | None = 128, **more: Any) -> CacheRule:
     return CacheRule(kind="blocks", unit=unit, **{"minimum": 0, "read": 0.02, "write": 1.0, **more})
 
 
-def plan_for(tokens: int, rule: CacheRule, mode: PaddingMode = "auto", reuses: int | None = None) -> PaddingPlan:
-    """Returns the plan for an exact count; `reuses` sets the floor option."""
-    return make_plan(Count(tokens=tokens), rule, PaddingOptions(mode=mode, floor=reuses is not None, reuses=reuses))
+def plan_for(
+    tokens: int, rule: CacheRule, mode: PaddingMode = "auto", hits_per_miss: int = 10, **more: Any
+) -> PaddingPlan:
+    """Returns the plan for an exact count."""
+    wanted = PaddingRequest(mode=mode, hits_per_miss=hits_per_miss, **more)
+    return make_plan(TokenCount(tokens=tokens), rule, wanted)
+
+
+def floor_plan(tokens: int, rule: CacheRule, hits_per_miss: int, mode: PaddingMode = "auto") -> PaddingPlan:
+    """Returns the plan for an exact count with the floor option."""
+    return plan_for(tokens, rule, mode, hits_per_miss, floor=True)
 
 
 def numbers_in_reason(plan: PaddingPlan) -> set[str]:
@@ -52,20 +62,57 @@ def numbers_in_reason(plan: PaddingPlan) -> set[str]:
 @given(tokens=tokens_, unit=units, read=prices)
 def test_full_units_are_aligned_and_never_padded_in_any_mode(tokens: int, unit: int, read: float) -> None:
     for mode in MODES:
-        plan = plan_for(tokens - tokens % unit, blocks(unit, read=read), mode)
+        plan = plan_for(tokens - tokens % unit + unit, blocks(unit, read=read), mode)
         assert (plan.action, plan.goal) == ("aligned", None)
-        assert str(tokens // unit) in numbers_in_reason(plan)
+        assert str(tokens // unit + 1) in numbers_in_reason(plan)
 
 
-@given(tokens=tokens_, unit=units, read=prices)
-@example(tokens=2, unit=4, read=0.5)  # saves exactly nothing
-def test_automatic_padding_pads_exactly_when_it_saves_cost(tokens: int, unit: int, read: float) -> None:
-    tokens_after_unit = tokens % unit
-    assume(tokens_after_unit)
-    saving = tokens_after_unit - read * unit
-    plan = plan_for(tokens, blocks(unit, read=read))
-    assert plan.action == ("pad" if saving > 0 else "unpaid")
-    assert (plan.goal is None) is (saving <= 0)
+@given(tokens=tokens_, unit=units, read=prices, write=writes, hits=hits_per_miss_)
+@example(tokens=2, unit=4, read=0.5, write=1.0, hits=10)  # saves exactly nothing in a hit
+@example(tokens=3, unit=4, read=0.5, write=1.0, hits=1)  # saves in a hit exactly what a miss costs
+def test_automatic_padding_pads_exactly_when_the_hits_save_more_than_the_misses_cost(
+    tokens: int, unit: int, read: float, write: float, hits: int
+) -> None:
+    past = tokens % unit
+    assume(past)
+    pays = hits * (past - read * unit) > write * (unit - past)
+    plan = plan_for(tokens, blocks(unit, read=read, write=write), "auto", hits)
+    assert plan.action == ("pad" if pays and past > read * unit else "unpaid")
+    assert (plan.goal is None) is (plan.action == "unpaid")
+
+
+def test_a_short_prefix_is_padded_only_where_its_hits_pay_for_the_misses() -> None:
+    """5 tokens to 128 cost 123 in a miss, and save 2.44 in a hit: 50 hits do not pay for one miss, 51 do."""
+    fifty, fifty_one = (plan_for(5, blocks(), "auto", hits) for hits in (50, 51))
+    assert (fifty.action, fifty_one.action) == ("unpaid", "pad")
+    assert "it pays from 51 hits per miss on (50 expected)" in fifty.reason
+    assert plan_for(5, blocks(), "always").goal == 128
+
+
+@given(tokens=tokens_, unit=units, mode=st.sampled_from(MODES), floor=st.booleans(), budget=st.integers(1, 200_000))
+def test_padding_never_goes_over_the_budget(
+    tokens: int,
+    unit: int,
+    mode: PaddingMode,
+    floor: bool,
+    budget: int,
+) -> None:
+    rule = blocks(unit, minimum=1024)
+    plan = plan_for(tokens, rule, mode, 100, floor=floor, budget=budget)
+    free = plan_for(tokens, rule, mode, 100, floor=floor)
+    if free.goal is not None and free.goal > budget:
+        assert (plan.action, plan.goal) == ("over-budget", None)
+        assert f"{free.goal} tokens would exceed the budget of {budget}" in plan.reason
+    else:
+        assert plan == free
+
+
+@given(tokens=tokens_, unit=units, dropped=st.integers(1, 3))
+def test_padding_to_a_unit_that_is_dropped_is_not_planned(tokens: int, unit: int, dropped: int) -> None:
+    rule = blocks(unit, dropped_units=dropped)
+    plan = plan_for(tokens, rule, "auto", 1_000_000)
+    if plan.goal is not None:
+        assert rule.reusable(plan.goal, ()) == (plan.goal // unit - dropped) * unit > 0
 
 
 @given(tokens=tokens_, unit=units, read=prices, mode=st.sampled_from(MODES))
@@ -85,9 +132,9 @@ def test_mode_always_pads_at_any_cost_and_mode_off_never_pads(tokens: int, unit:
 
 @pytest.mark.parametrize(
     ("tokens", "action", "goal"),
-    [(127, "pad", 128), (128, "aligned", None), (129, "unpaid", None), (130, "unpaid", None), (131, "pad", 256)],
+    [(127, "pad", 128), (128, "aligned", None), (130, "unpaid", None), (141, "unpaid", None), (142, "pad", 256)],
 )
-def test_deepseek_is_padded_from_three_tokens_after_a_full_unit(tokens: int, action: str, goal: int | None) -> None:
+def test_deepseek_is_padded_from_fourteen_tokens_after_a_full_unit(tokens: int, action: str, goal: int | None) -> None:
     plan = plan_for(tokens, known_targets()["deepseek-v4"].cache)
     assert (plan.action, plan.goal) == (action, goal)
 
@@ -100,8 +147,11 @@ def test_with_an_unknown_price_nothing_is_padded_and_the_reason_states_it() -> N
 
 def test_reasons_state_the_numbers_they_compare() -> None:
     assert plan_for(1179, blocks()).reason == (
-        "27 tokens after the last full unit of 128; padding saves the cost of 24 input tokens per cached request"
+        "27 tokens after the last full unit of 128; padding saves the cost of 24 input tokens per cached request "
+        "and costs 101 per miss: it pays from 5 hits per miss on (10 expected)"
     )
+    assert plan_for(1179, blocks(), "auto", 4).reason.endswith("it pays from 5 hits per miss on (4 expected)")
+    assert plan_for(1279, blocks(), "auto", 4).reason.endswith("it pays from 1 hit per miss on (4 expected)")
     assert plan_for(1154, blocks()).reason == (
         "2 tokens after the last full unit of 128; a full cached unit costs as much as 2.56, so padding does not pay"
     )
@@ -118,7 +168,9 @@ def test_reasons_state_the_numbers_they_compare() -> None:
 # Other kinds
 
 
-@given(tokens=tokens_, kind=st.sampled_from(KINDS), mode=st.sampled_from(MODES), read=st.none() | prices)
+@given(
+    tokens=st.integers(1, 200_000), kind=st.sampled_from(KINDS), mode=st.sampled_from(MODES), read=st.none() | prices
+)
 def test_without_a_unit_nothing_is_padded(tokens: int, kind: CacheKind, mode: PaddingMode, read: float | None) -> None:
     rule = CacheRule(kind=kind, read=read, write=1.0)
     plan = plan_for(tokens, rule, mode)
@@ -156,11 +208,11 @@ def test_below_the_minimum_the_reason_states_the_distance_and_from_where_padding
     rule = CacheRule(kind="breakpoints", minimum=4096, read=0.1, write=1.25)
     assert plan_for(3413, rule).reason == (
         "683 tokens below the minimum of 4096: nothing is cached; "
-        "if a cache entry is reused many times, padding to 4096 pays for a prefix of 410 tokens or more"
+        "with 10 hits per miss, padding to 4096 pays for a prefix of 838 tokens or more"
     )
     assert plan_for(1000, blocks(256, minimum=1100, read=0.5)).reason == (
         "100 tokens below the minimum of 1100: nothing is cached; "
-        "if a cache entry is reused many times, padding to 1280 pays for a prefix of 641 tokens or more"
+        "with 10 hits per miss, padding to 1280 pays for a prefix of 699 tokens or more"
     )
     unpriced = plan_for(1000, blocks(256, minimum=1100, read=None))
     assert unpriced.reason == "100 tokens below the minimum of 1100: nothing is cached"
@@ -171,38 +223,42 @@ def test_below_the_minimum_the_reason_states_the_distance_and_from_where_padding
     unit=units,
     minimum=st.integers(1, 5_000),
     read=prices,
-    write=st.sampled_from([0.0, 1.0, 1.25, 2.0]),
-    reuses=st.integers(1, 1_000),
+    write=writes,
+    hits=hits_per_miss_,
     mode=st.sampled_from(["auto", "always"]),
 )
 def test_padding_to_the_minimum_pays_exactly_by_the_formula(
-    *, tokens: int, unit: int, minimum: int, read: float, write: float, reuses: int, mode: PaddingMode
+    *, tokens: int, unit: int, minimum: int, read: float, write: float, hits: int, mode: PaddingMode
 ) -> None:
+    """Of `hits` + 1 requests, one writes the padded prefix and the others read it; unpadded, all are uncached."""
     assume(tokens < minimum)
     goal = math.ceil(minimum / unit) * unit
-    pays = tokens > goal * (read + (write - read) / reuses)
-    plan = plan_for(tokens, blocks(unit, minimum=minimum, read=read, write=write), mode, reuses)
+    saved = (hits + 1) * tokens - goal * (write + hits * read)
+    assume(abs(saved) > 1e-6)
+    pays = saved > 0
+    plan = floor_plan(tokens, blocks(unit, minimum=minimum, read=read, write=write), hits, mode)
     assert (plan.action, plan.goal) == (("floor", goal) if pays else ("unpaid", None))
-    assert {str(minimum - tokens), str(minimum), str(reuses), str(goal)} <= numbers_in_reason(plan)
+    assert {str(minimum - tokens), str(minimum), str(hits), str(goal)} <= numbers_in_reason(plan)
 
 
-@pytest.mark.parametrize(("reuses", "pays_from"), [(10, 880.64), (100, 456.7), (2, 2764.8)])
-def test_padding_to_the_minimum_pays_from_the_length_that_the_vendor_publishes(reuses: int, pays_from: float) -> None:
+@pytest.mark.parametrize(("hits", "pays_from"), [(9, 881), (99, 457), (1, 2765)])
+def test_padding_to_the_minimum_pays_from_the_length_that_the_vendor_publishes(hits: int, pays_from: int) -> None:
+    """The vendor counts the requests of one cache entry, the one that writes it included."""
     rule = blocks(128, minimum=4096, read=0.1, write=1.25)
-    just_below, just_above = (plan_for(tokens, rule, "auto", reuses) for tokens in (int(pays_from), int(pays_from) + 1))
+    just_below, just_above = (floor_plan(tokens, rule, hits) for tokens in (pays_from - 1, pays_from))
     assert just_below.action == "unpaid"
-    assert str(int(pays_from) + 1) in numbers_in_reason(just_below)
+    assert str(pays_from) in numbers_in_reason(just_below)
     assert just_above.goal == 4096
 
 
-def test_padding_to_the_minimum_for_one_reuse_does_not_pay_if_writing_costs_more() -> None:
-    rule = blocks(128, minimum=4096, read=0.1, write=1.25)
-    assert plan_for(4095, rule, "auto", 1).action == "unpaid"
+def test_padding_to_the_minimum_does_not_pay_if_one_hit_saves_less_than_writing_costs() -> None:
+    rule = blocks(128, minimum=4096, read=0.9, write=1.25)
+    assert floor_plan(4095, rule, 1).action == "unpaid"
 
 
 def test_padding_to_the_minimum_with_unknown_prices_is_not_planned() -> None:
     for missing in ("read", "write"):
-        plan = plan_for(1000, blocks(128, minimum=1024, **{missing: None}), "auto", 9)
+        plan = floor_plan(1000, blocks(128, minimum=1024, **{missing: None}), 9)
         assert (plan.action, plan.goal, "prices are unknown" in plan.reason) == ("unknown", None, True)
 
 
@@ -210,18 +266,18 @@ def test_padding_to_the_minimum_requires_the_floor_option() -> None:
     rule = blocks(128, minimum=1024, read=0.0, write=0.0)
     assert plan_for(1023, rule).goal is None
     assert plan_for(1023, rule, "off").goal is None
-    assert plan_for(1023, rule, "auto", 1).goal == 1024
+    assert floor_plan(1023, rule, 1).goal == 1024
 
 
 def test_above_the_minimum_the_floor_option_changes_nothing() -> None:
     rule = blocks(128, minimum=1024)
     for tokens in (1024, 1026, 1100):
-        assert plan_for(tokens, rule, "auto", 9) == plan_for(tokens, rule)
+        assert floor_plan(tokens, rule, 10) == plan_for(tokens, rule)
 
 
 def test_a_prefix_with_a_breakpoint_is_padded_to_the_minimum_too() -> None:
     rule = CacheRule(kind="breakpoints", minimum=1024, read=0.1, write=1.25)
-    assert plan_for(1000, rule, "auto", 100).goal == 1024
+    assert floor_plan(1000, rule, 100).goal == 1024
 
 
 def test_mode_always_pads_below_the_minimum_too() -> None:
@@ -252,7 +308,7 @@ def test_full_units_are_cached_from_the_minimum_on(tokens: int, units_: int) -> 
     unit=units,
     minimum=st.none() | st.integers(0, 60_000),
     mode=st.sampled_from(MODES),
-    reuses=st.none() | st.integers(1, 99),
+    floor=st.booleans(),
 )
 def test_an_estimate_has_no_goal_and_decides_nothing_within_its_margin(
     *,
@@ -262,29 +318,29 @@ def test_an_estimate_has_no_goal_and_decides_nothing_within_its_margin(
     unit: int,
     minimum: int | None,
     mode: PaddingMode,
-    reuses: int | None,
+    floor: bool,
 ) -> None:
-    count = Count(tokens=tokens, margin=margin)
+    count = TokenCount(tokens=tokens, margin=margin)
     rule = CacheRule(kind=kind, unit=unit if kind == "blocks" else None, minimum=minimum, read=0.0, write=0.0)
-    plan = make_plan(count, rule, PaddingOptions(mode=mode, floor=reuses is not None, reuses=reuses))
+    plan = make_plan(count, rule, PaddingRequest(mode=mode, floor=floor))
     assert plan.goal is None
     assert plan.action in ("estimate", "below-minimum", "near-minimum")
     assert {str(tokens), str(count.low), str(count.high)} <= numbers_in_reason(plan)
+    fewest = max(minimum or 0, unit if kind == "blocks" else 0)
     if plan.action == "below-minimum":
-        assert minimum is not None
-        assert tokens * (1 + margin) < minimum + 1
-    if plan.action == "estimate" and minimum is not None:
-        assert tokens * (1 - margin) > minimum - 1
-    if minimum is not None and tokens * (1 - margin) < minimum - 1 and tokens * (1 + margin) > minimum + 1:
+        assert tokens * (1 + margin) < fewest + 1
+    if plan.action == "estimate":
+        assert tokens * (1 - margin) > fewest - 1
+    if tokens * (1 - margin) < fewest - 1 and tokens * (1 + margin) > fewest + 1:
         assert plan.action == "near-minimum"
-        assert str(minimum) in numbers_in_reason(plan)
+        assert str(fewest) in numbers_in_reason(plan)
 
 
 @given(tokens=tokens_, margin=margins)
 def test_the_bounds_of_an_estimate_are_rounded_outwards(tokens: int, margin: float) -> None:
-    count = Count(tokens=tokens, margin=margin)
+    count = TokenCount(tokens=tokens, margin=margin)
     assert 0 <= count.low <= tokens * (1 - margin) <= tokens <= tokens * (1 + margin) <= count.high
-    assert (Count(tokens=tokens).low, Count(tokens=tokens).high) == (tokens, tokens)
+    assert (TokenCount(tokens=tokens).low, TokenCount(tokens=tokens).high) == (tokens, tokens)
 
 
 @pytest.mark.parametrize(
@@ -292,13 +348,13 @@ def test_the_bounds_of_an_estimate_are_rounded_outwards(tokens: int, margin: flo
 )
 def test_an_estimate_near_the_minimum_is_unknown(tokens: int, action: str) -> None:
     rule = CacheRule(kind="breakpoints", minimum=1024, read=0.1, write=1.25)
-    plan = make_plan(Count(tokens=tokens, margin=0.1), rule, PaddingOptions())
+    plan = make_plan(TokenCount(tokens=tokens, margin=0.1), rule, PaddingRequest())
     assert plan.action == action
     assert ("unknown whether it is cached" in plan.reason) is (action == "near-minimum")
 
 
 def test_the_reason_states_that_the_minimum_is_unknown() -> None:
-    plan = make_plan(Count(tokens=100, margin=0.1), CacheRule(kind="unknown"), PaddingOptions())
+    plan = make_plan(TokenCount(tokens=100, margin=0.1), CacheRule(kind="unknown"), PaddingRequest())
     assert (plan.action, "minimum is unknown" in plan.reason) == ("estimate", True)
 
 
@@ -314,7 +370,7 @@ OWN = """\
 [target.mine]
 extends = "deepseek-v4"
 frame = {after = "<｜User｜>"}
-cache = {unit = 128, minimum = 512, read = 0.1, write = 1.25}
+cache = {unit = 128, minimum = 512, read = 0.1, write = 2.0}
 """
 
 
@@ -323,9 +379,11 @@ cache = {unit = 128, minimum = 512, read = 0.1, write = 1.25}
     [
         ("auto", "below-minimum", 401),
         ("off", "below-minimum", 401),
-        ("{floor: true, reuses: 1}", "unpaid", 401),
+        ("{floor: true, hits_per_miss: 1}", "unpaid", 401),
+        ("{floor: true, hits_per_miss: 3}", "floor", 512),
         ("{floor: true, reuses: 3}", "floor", 512),
-        ("{mode: always, floor: true, reuses: 3}", "floor", 512),
+        ("{floor: true}", "floor", 512),
+        ("{mode: always, floor: true, hits_per_miss: 3}", "floor", 512),
         ("always", "pad", 512),
     ],
 )

@@ -215,6 +215,10 @@ def test_a_second_probe_measures_the_same_despite_the_warm_cache(empty_project: 
         (Engine(usage={"usage": None}), "does not report the tokens of a prompt"),
         (Engine(usage={"usage": {"prompt_tokens": "many"}}), "does not report the tokens of a prompt"),
         (Engine(usage={"usage": {"prompt_tokens": 7}}), "prefix lengths cannot be controlled"),
+        (
+            Engine(usage={"usage": {"prompt_tokens": 7, "cached_tokens": 4, "cache_read_input_tokens": 5}}),
+            "contradicts itself: usage.cache_read_input_tokens is 5, but usage.cached_tokens is 4",
+        ),
         (Engine(minimum=9000), "nothing was served from a cache"),
     ],
     ids=[
@@ -226,6 +230,7 @@ def test_a_second_probe_measures_the_same_despite_the_warm_cache(empty_project: 
         "null",
         "text",
         "always the same",
+        "a contradiction",
         "a higher minimum",
     ],
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build.adapters.system.python_encoder import load_python_encoder
+from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.prompt import Conversation, Turn
@@ -37,7 +38,7 @@ TURNS = (Turn(role="user", text="Where is A-17?\n"), Turn(role="assistant", text
 
 
 def conversation_of(system: str = "Be kind.", *, tools: int = 0, turns: int = 0, user: str = "Hi") -> Conversation:
-    return Conversation(system=system, tools=tuple(TOOLS[:tools]), turns=TURNS[:turns], user=user)
+    return Conversation(system=system, tools=tuple(TOOLS[:tools]), turns=TURNS[:turns], following=(user_message(user),))
 
 
 def encoder(source: str, function: str = "encode", **arguments: object) -> Callable[[Conversation], str]:
@@ -83,7 +84,7 @@ def called_directly(conversation: Conversation, **arguments: object) -> str:
     system = {"role": "system", "content": conversation.system}
     messages: list[dict[str, Any]] = [system | {"tools": list(conversation.tools)} if conversation.tools else system]
     messages += [{"role": turn.role, "content": turn.text} for turn in conversation.turns]
-    messages.append({"role": "user", "content": conversation.user})
+    messages.append({"role": "user", "content": conversation.next_text})
     text = deepseek().encode_messages(messages, **arguments)
     assert isinstance(text, str)
     return text
@@ -213,7 +214,9 @@ def test_an_encoder_that_changes_its_tools_changes_nothing_else() -> None:
         "def encode(messages, tools):\n    for tool in tools:\n"
         "        tool['function']['parameters'].clear()\n    return str(tools)\n"
     )
-    conversation = Conversation(system="", tools=(json.loads(json.dumps(TOOLS[0])),), turns=(), user="Hi")
+    conversation = Conversation(
+        system="", tools=(json.loads(json.dumps(TOOLS[0])),), turns=(), following=(user_message("Hi"),)
+    )
     encoder(source)(conversation)
     assert conversation.tools[0] == TOOLS[0]
 

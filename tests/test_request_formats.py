@@ -17,6 +17,7 @@ from openai.types.responses import response_create_params as openai_responses
 
 from cacheunit_build.compiler.artifact import segment_fingerprints
 from cacheunit_build.compiler.loaded_target import concatenated, fixed_frame
+from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
@@ -392,7 +393,9 @@ def test_the_reason_for_a_prefix_that_cannot_be_marked_mentions_no_marker(projec
 def conversation(
     system: str, tools: Sequence[Tool] = (), turns: tuple[Turn, ...] = (), user: str = "Hi"
 ) -> Conversation:
-    return Conversation(system=system, tools=tuple(map(openai_tool, tools)), turns=turns, user=user)
+    return Conversation(
+        system=system, tools=tuple(map(openai_tool, tools)), turns=turns, following=(user_message(user),)
+    )
 
 
 def rendered(system: str = SYSTEM, turns: Sequence[Turn] = ()) -> Rendered:

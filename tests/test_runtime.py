@@ -33,7 +33,7 @@ extends = "openai"
 """
 FILES = {
     "cacheunit.toml": SETTINGS,
-    "prefixes/one.yaml": "system: a.j2\nvariables: {locale: '-', beta: '-'}\n",
+    "prefixes/one.yaml": "system: a.j2\nvariables: {locale: '-', beta: '-'}\npadding: always\n",
     "prefixes/many.yaml": """
 system: a.j2
 targets: [deepseek-v4, plain, anthropic, responses]
@@ -112,7 +112,7 @@ def test_equal_artifacts_of_two_projects_keep_the_units_of_their_locks(locked: P
     other = tmp_path / "other"
     shutil.copytree(locked.root, other)
     lock = json.loads((other / "cacheunit.lock").read_bytes())
-    lock["prefixes"]["one"]["deepseek-v4"]["unit"] = 1 << 20
+    lock["targets"]["deepseek-v4"]["cache"]["unit"] = 1 << 20
     (other / "cacheunit.lock").write_text(json.dumps(lock), encoding="utf-8")
     first, second = load("one", root=locked.root), load("one", root=other)
     assert (first.predicted, second.predicted) == (first.tokens, 0)
@@ -121,8 +121,9 @@ def test_equal_artifacts_of_two_projects_keep_the_units_of_their_locks(locked: P
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("cacheunit.lock", '{"version": 1, "prefixes": 3}'),
-        ("cacheunit.lock", '{"version": 1, "prefixes": {"one": {"deepseek-v4": {"tokens": 3}}}}'),
+        ("cacheunit.lock", '{"version": 2, "targets": {}, "prefixes": 3}'),
+        ("cacheunit.lock", '{"version": 2, "targets": {}, "prefixes": {"one": {"deepseek-v4": {"tokens": 3}}}}'),
+        ("cacheunit.lock", '{"version": "2", "targets": {}, "prefixes": {}}'),
         ("pyproject.toml", "[tool]\ncacheunit = 3\n"),
     ],
 )
@@ -171,8 +172,11 @@ def test_a_missing_artifact_and_a_missing_newer_or_broken_lock_are_errors(locked
         load("one", root=locked.root)
     with pytest.raises(CacheunitError, match=r"there is no cacheunit\.lock"):
         load("one", root=tmp_path)
-    locked.write({"cacheunit.lock": '{"version": 2, "prefixes": {}}'})
-    with pytest.raises(CacheunitError, match="has version 2"):
+    locked.write({"cacheunit.lock": '{"version": 3, "targets": {}, "prefixes": {}}'})
+    with pytest.raises(CacheunitError, match="has version 3"):
+        load("one", root=locked.root)
+    locked.write({"cacheunit.lock": '{"version": 1, "targets": {}, "prefixes": {}}'})
+    with pytest.raises(CacheunitError, match=r'has version 1(.|\n)*run "cacheunit build" to rewrite it'):
         load("one", root=locked.root)
     locked.write({"cacheunit.lock": "{"})
     with pytest.raises(CacheunitError, match="the lock is broken"):

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 from support import default_vocabulary, reference
 
 from cacheunit_build.compiler.static_tokens import TRIED_CONTINUATIONS, static_tokens
+from cacheunit_build.domain.prompt import Conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+PREFIX = Conversation(system="", tools=(), turns=())
+
+
+def in_front(framed_prefix: str) -> Callable[[Conversation], str]:
+    """Returns the frame that puts a text in front of the words that follow."""
+    return lambda request: framed_prefix + request.next_text
 
 
 def static_and_unstable(framed_prefix: str) -> tuple[int, int]:
     """Returns the numbers of static and of unstable tokens of a framed prefix."""
     vocabulary = default_vocabulary()
-    result = static_tokens(lambda user: framed_prefix + user, vocabulary.encode, vocabulary.control_ids)
+    result = static_tokens(in_front(framed_prefix), PREFIX, vocabulary.encode, vocabulary.control_ids)
     assert result.framed_prefix == framed_prefix
     return result.tokens, result.unstable
 
@@ -42,14 +56,14 @@ def test_a_last_token_that_merges_with_the_next_text_is_unstable() -> None:
             text = text[len(piece) :]
         return ids
 
-    result = static_tokens(lambda user: "a" + user.replace("a", "bc"), encode, ())
+    result = static_tokens(lambda request: "a" + request.next_text.replace("a", "bc"), PREFIX, encode, ())
     assert (list(result.ids), result.unstable) == ([], 1)
 
 
 @given(st.text(max_size=40))
 def test_static_token_ids_begin_every_continued_text_in_the_reference_implementation(framed_prefix: str) -> None:
     vocabulary = default_vocabulary()
-    result = static_tokens(lambda user: framed_prefix + user, vocabulary.encode, vocabulary.control_ids)
+    result = static_tokens(in_front(framed_prefix), PREFIX, vocabulary.encode, vocabulary.control_ids)
     for continuation in TRIED_CONTINUATIONS:
         ids = reference().encode(framed_prefix + continuation, add_special_tokens=False).ids
         assert ids[: result.tokens] == list(result.ids)
@@ -57,5 +71,7 @@ def test_static_token_ids_begin_every_continued_text_in_the_reference_implementa
 
 def test_a_frame_that_begins_with_the_users_text_has_no_static_tokens() -> None:
     vocabulary = default_vocabulary()
-    result = static_tokens(lambda user: user + " tail", vocabulary.encode, vocabulary.control_ids)
+    result = static_tokens(
+        lambda request: request.next_text + " tail", PREFIX, vocabulary.encode, vocabulary.control_ids
+    )
     assert (result.tokens, result.framed_prefix) == (0, "")

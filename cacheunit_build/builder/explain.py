@@ -17,6 +17,7 @@ from cacheunit_build.lockfile.format import read_lock
 if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.cache_rule import Prediction
     from cacheunit_build.domain.lock import Lock, TargetIdentity
     from cacheunit_build.domain.protocols import Adapters, Selection
 
@@ -30,12 +31,14 @@ class Explanation:
     Attributes:
         artifact: the artifact, as the sources give it now.
         engine: what counts its tokens.
+        prediction: how many of its tokens a warm cache serves.
         locked: whether the lock has the same entry; `unknown` where the lock cannot be read.
         changed: the inputs that changed since the lock was made.
     """
 
     artifact: Artifact
     engine: str
+    prediction: Prediction
     locked: LockState
     changed: tuple[InputChange, ...]
 
@@ -66,8 +69,14 @@ def explain(adapters: Adapters, selection: Selection) -> tuple[Explanation, ...]
 def _explanation(
     compiled: CompiledProject, artifact: Artifact, locked: LockState, changed: tuple[InputChange, ...]
 ) -> Explanation:
-    engine = compiled.targets[artifact.target].tokenizer.label
-    return Explanation(artifact=artifact, engine=engine, locked=locked, changed=changed)
+    loaded = compiled.targets[artifact.target]
+    return Explanation(
+        artifact=artifact,
+        engine=loaded.tokenizer.label,
+        prediction=loaded.target.cache.predict(artifact.entry),
+        locked=locked,
+        changed=changed,
+    )
 
 
 def _state(lock: Lock, artifact: Artifact) -> LockState:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.results import BuildResult, CheckResult
 from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.lock import Drift
 
@@ -27,17 +28,24 @@ _MANIFESTS = (".yaml", ".yml")
 
 def unchanged_build(files: ProjectFiles, records: RecordStore) -> BuildResult | None:
     """Returns the result of a build that has nothing to do; None where it may have something to do."""
-    record = _unchanged_record(files, records, files.known_fingerprint)
-    if record is None:
+    try:
+        record = _unchanged_record(files, records, files.known_fingerprint)
+        paths = None if record is None else _orphans(files, record)
+    except CacheunitError:  # the build reports it
         return None
-    orphans = tuple(Drift(prefix="", target="", kind="orphan", path=path) for path in _orphans(files, record))
+    if record is None or paths is None:
+        return None
+    orphans = tuple(Drift(prefix="", target="", kind="orphan", path=path) for path in paths)
     return BuildResult(records=_sorted(record), orphans=orphans, lock="unchanged")
 
 
 def unchanged_check(files: ProjectFiles, records: RecordStore) -> CheckResult | None:
     """Returns the result of a check that finds no difference, reading every file; None where there may be one."""
-    record = _unchanged_record(files, records, cache(files.fingerprint))
-    if record is None or _orphans(files, record):
+    try:
+        record = _unchanged_record(files, records, cache(files.fingerprint))
+        if record is None or _orphans(files, record):
+            return None
+    except CacheunitError:  # the check reports it
         return None
     return CheckResult(verified=len(record.artifacts))
 
@@ -58,17 +66,17 @@ def reusable_records(
     """
     record = records.valid_record()
     fingerprint_of = cache(fingerprint_of)
-    if record is None or not record.settings_match(fingerprint_of):
-        return None
+    unchanged = None if record is None else record.reusable(fingerprint_of)
+    if record is None or unchanged is None or not with_build_files:
+        return unchanged
+    build = record.folders[2]
 
-    def reusable(path: str) -> PrefixRecord | None:
-        prefix = record.unchanged_prefix(path, fingerprint_of)
-        if prefix is None or not with_build_files:
-            return prefix
-        written = all(_is_written(artifact, record.folders[2], fingerprint_of) for artifact in prefix.artifacts)
+    def with_files(path: str) -> PrefixRecord | None:
+        prefix = unchanged(path)
+        written = prefix is not None and all(_is_written(item, build, fingerprint_of) for item in prefix.artifacts)
         return prefix if written else None
 
-    return reusable
+    return with_files
 
 
 def _unchanged_record(

@@ -113,11 +113,16 @@ class OpenProject:
 
     @cached_property
     def adapters(self) -> Adapters:
-        """The adapters that commands use."""
+        """The adapters that commands use.
+
+        Raises:
+            CacheunitError: the project requires another release of cacheunit.
+        """
         from cacheunit_build.adapters.git.history import GitHistory
         from cacheunit_build.adapters.system.python_encoder import load_python_encoder
         from cacheunit_build.domain.protocols import Adapters
 
+        _refuse_other_release(self.files)
         return Adapters(
             files=self.files,
             tokenizers=self.tokenizers,
@@ -129,6 +134,21 @@ class OpenProject:
     def reopened(self) -> OpenProject:
         """Returns the project as it is now on disk, with vocabularies that stay loaded."""
         return OpenProject(self.root, self.records.reopened(), self.tokenizers)
+
+
+def _refuse_other_release(files: DiskFiles) -> None:
+    """Raises a fault if the settings require another release. Other faults in them are reported by the command."""
+    from importlib.metadata import version
+
+    from cacheunit_build.parsing.settings import parse_settings, required_version_fault
+
+    try:
+        settings = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+    except CacheunitError:
+        return
+    fault = required_version_fault(settings, version("cacheunit-build"))
+    if fault is not None:
+        raise CacheunitError(fault)
 
 
 def _tokenizer_loader(files: DiskFiles) -> LocalTokenizerLoader:

@@ -184,6 +184,8 @@ class _ArtifactCompiler:
             yield "the target has no frame: counted on the bare text"
         if self._tools and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
+        if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
+            yield note
         if unpadded.change is not None:
             lost = unpadded.first_turn - unpadded.tokens
             yield f"later turns change {lost} tokens that requests of one turn share, so these are not counted"
@@ -205,6 +207,9 @@ class _ArtifactCompiler:
         """
         if plan.goal is None:
             return plan, ""
+        if self.count("").change is not None and self.count(" .").tokens == self.count("").tokens:
+            reason = f"{plan.reason}; but padding would stand behind what later turns change"
+            return replace(plan, action="unreachable", goal=None, reason=reason), ""
         system = self._rendered.system
         try:
             return plan, pad_text_to(system, plan.goal, lambda text: self.count(text[len(system) :]).tokens)

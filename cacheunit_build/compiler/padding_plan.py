@@ -62,6 +62,8 @@ def make_plan(count: TokenCount, rule: CacheRule, wanted: PaddingRequest) -> Pad
 
 def _plan_of_exact(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan for an exact count, before the budget is applied."""
+    if tokens == 0:
+        return PaddingPlan(action="below-minimum", goal=None, reason="there are no static tokens: nothing is cached")
     if not rule.has_units or rule.unit is None:
         return _plan_without_unit(tokens, rule, wanted)
     if tokens < (rule.minimum or 0):
@@ -76,18 +78,16 @@ def _plan_of_estimate(count: TokenCount, rule: CacheRule) -> PaddingPlan:
     """Returns what is certain within the margin of an estimate."""
     estimate = f"an estimate of {count.tokens} tokens, {count.low} to {count.high}"
     not_padded = "so nothing is padded" if rule.has_units else rule.why_no_padding
-    minimum = rule.minimum
-    if minimum is None:
-        reason = f"{estimate}; {not_padded}; the target's minimum is unknown"
-        return PaddingPlan(action="estimate", goal=None, reason=reason)
-    if count.high < minimum:
-        missing = f"at least {minimum - count.high} below the minimum of {minimum}: nothing is cached"
-        reason = f"{estimate}; {missing}"
+    fewest, name = rule.fewest_cached, rule.fewest_name
+    cached = rule.caches(count)
+    if cached is False:
+        reason = f"{estimate}; at least {fewest - count.high} below {name} of {fewest}: nothing is cached"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
-    if count.low < minimum:
-        near = f"the minimum of {minimum} is within the margin, so it is unknown whether it is cached"
+    if cached is None:
+        near = f"{name} of {fewest} is within the margin, so it is unknown whether it is cached"
         return PaddingPlan(action="near-minimum", goal=None, reason=f"{estimate}; {not_padded}; {near}")
-    return PaddingPlan(action="estimate", goal=None, reason=f"{estimate}; {not_padded}")
+    unknown = "; the target's minimum is unknown" if rule.minimum is None else ""
+    return PaddingPlan(action="estimate", goal=None, reason=f"{estimate}; {not_padded}{unknown}")
 
 
 def _plan_without_unit(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:

@@ -22,11 +22,10 @@ from cacheunit_build.domain.prompt import StaticTokens, TurnChange
 from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from cacheunit_build.compiler.turns import TurnShape
     from cacheunit_build.domain.prompt import Conversation, Message
-    from cacheunit_build.domain.protocols import Tokenizer
 
 _LETTERS = ("a", "e", "n", "s", "t", "y", "Z", "ed", "er", "ing", "ly", "tion", "able")
 _MARKS = (".", ",", ":", ")", "]", "-", "_", "/", "'s", '"', "=", "*", "`")
@@ -40,7 +39,12 @@ _TRIED_IN_LATER_TURNS = ("A short one.", _LONG)
 
 
 def static_tokens(
-    frame: Callable[[Conversation], str], prefix: Conversation, tokenizer: Tokenizer, *, system_blocks: bool = False
+    frame: Callable[[Conversation], str],
+    prefix: Conversation,
+    encode: Callable[[str], Sequence[int]],
+    controls: Collection[int],
+    *,
+    system_blocks: bool = False,
 ) -> StaticTokens:
     """Returns the tokens that all requests share, with the framed prefix that they are of.
 
@@ -51,7 +55,8 @@ def static_tokens(
     Args:
         frame: returns the text that the model reads of a conversation.
         prefix: the conversation without the messages that follow.
-        tokenizer: the vocabulary; control tokens are read as such.
+        encode: returns the token ids of a text, with control tokens read as such.
+        controls: the ids of the control tokens.
         system_blocks: whether a request may have further text after the system text, as a block of its own.
 
     Raises:
@@ -59,12 +64,12 @@ def static_tokens(
     """
     framed = _FramedTexts(frame, prefix, system_blocks=system_blocks)
     first = _common_text(framed.first_turn)
-    whole = _static(first, framed.first_turn, tokenizer)
+    whole = _static(first, framed.first_turn, encode, controls)
     framed_prefix = _common_text([first, *framed.later_turns])
     if framed_prefix == first:
-        static = _static(first, [*framed.first_turn, *framed.later_turns], tokenizer)
+        static = _static(first, [*framed.first_turn, *framed.later_turns], encode, controls)
         return replace(static, first_turn=whole.tokens, refused_turns=framed.refused)
-    static = _static(framed_prefix, [*framed.first_turn, *framed.later_turns], tokenizer)
+    static = _static(framed_prefix, [*framed.first_turn, *framed.later_turns], encode, controls)
     return replace(
         static, first_turn=whole.tokens, refused_turns=framed.refused, change=framed.change(len(framed_prefix))
     )
@@ -133,14 +138,16 @@ def _common_text(texts: Sequence[str]) -> str:
     return common
 
 
-def _static(framed_prefix: str, texts: Sequence[str], tokenizer: Tokenizer) -> StaticTokens:
+def _static(
+    framed_prefix: str, texts: Sequence[str], encode: Callable[[str], Sequence[int]], controls: Collection[int]
+) -> StaticTokens:
     """Returns the static tokens of a framed prefix that all `texts` begin with."""
-    ids = tokenizer.encode(framed_prefix)
-    if not ids or ids[-1] in tokenizer.control_ids:
+    ids = encode(framed_prefix)
+    if not ids or ids[-1] in controls:
         return StaticTokens(framed_prefix=framed_prefix, ids=ids, unstable=0)
-    stable = common_prefix(ids, tokenizer.encode(framed_prefix[: _start_of_last_run(framed_prefix)]))
+    stable = common_prefix(ids, encode(framed_prefix[: _start_of_last_run(framed_prefix)]))
     for text in texts:
-        stable = min(stable, common_prefix(ids, tokenizer.encode(text)))
+        stable = min(stable, common_prefix(ids, encode(text)))
     return StaticTokens(framed_prefix=framed_prefix, ids=ids[:stable], unstable=len(ids) - stable)
 
 

@@ -38,6 +38,7 @@ class ArtifactDiff:
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
         """Returns a difference with what stays cached, the first change, cost and texts of a changed artifact."""
         target = self._new.target(new).target
+        old_rule = self._old.target(old).target.cache
         impact = self._impact(old, new)
         same_tokens = impact.first == old.entry.tokens == new.entry.tokens
         return replace(
@@ -45,7 +46,7 @@ class ArtifactDiff:
             still_cached=impact.still_cached,
             recomputed=impact.recomputed,
             first=self._first_change(old, new, None if same_tokens else impact.first),
-            cost=target.cache.cost(impact.still_cached, old.entry, new.entry),
+            cost=target.cache.cost(impact.still_cached, (old.entry, old_rule), new.entry),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
             why=impact.why,

@@ -144,10 +144,7 @@ def _reuse(adapters: Adapters, old: OldVersion) -> Reuse | None:
     None where there is no record, or the settings changed.
     """
     record = adapters.records.valid_record()
-    now, then = cache(adapters.files.fingerprint), cache(old.files.fingerprint)
-    if record is None or not record.settings_match(now) or not record.settings_match(then):
-        return None
-    return lambda path: record.unchanged_prefix(path, now, then)
+    return None if record is None else record.reusable(cache(adapters.files.fingerprint), cache(old.files.fingerprint))
 
 
 def _old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> _Side:

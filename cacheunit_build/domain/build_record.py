@@ -68,6 +68,19 @@ class BuildRecord:
         """The records of all artifacts, by manifest."""
         return [artifact for prefix in self.prefixes.values() for artifact in prefix.artifacts]
 
+    def reusable(self, *versions: FingerprintOf) -> Callable[[str], PrefixRecord | None] | None:
+        """Returns a function from a manifest path to its record, where its inputs are as recorded in all versions.
+
+        Args:
+            versions: for each version of the project, a function that returns the fingerprint of a file in it.
+
+        Returns:
+            None where the settings changed in one of the versions.
+        """
+        if not all(map(self.settings_match, versions)):
+            return None
+        return lambda path: self.unchanged_prefix(path, *versions)
+
     def unchanged_prefix(self, path: str, *versions: FingerprintOf) -> PrefixRecord | None:
         """Returns the record of the manifest at `path` if its inputs are as recorded in each of `versions`, else None.
 

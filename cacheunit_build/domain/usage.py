@@ -1,94 +1,225 @@
 """Reads the cached tokens from the usage that a response reports, in the form of any supported provider.
 
-Sources: the API references of OpenAI (chat and responses), Anthropic, DeepSeek, Gemini and Bedrock, and the servers of
-llama.cpp and vLLM; looked up 2026-11-29. Needs the standard library only.
+Providers, gateways and libraries report the same number in several fields. Equal numbers agree, and a 0 beside a
+positive number is the default of a gateway that does not know the field. Two positive numbers that differ are a
+contradiction: the number is then unknown, and `contradictions` has the reason. The fields are in `usage_fields.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-# Each entry is the path of a field. The first path that leads to a number counts.
-_HITS = (
-    ("prompt_cache_hit_tokens",),  # DeepSeek
-    ("prompt_tokens_details", "cached_tokens"),  # OpenAI chat, vLLM, llama.cpp, and compatible APIs
-    ("input_tokens_details", "cached_tokens"),  # OpenAI responses
-    ("cache_read_input_tokens",),  # Anthropic
-    ("cacheReadInputTokens",),  # Bedrock
-    ("cachedContentTokenCount",),  # Gemini, REST
-    ("cached_content_token_count",),  # Gemini, Python
-    ("total_cached_tokens",),  # Gemini, interactions
-    ("cache_n",),  # llama.cpp, timings
-    ("cached_tokens",),
+from cacheunit_build.domain.usage_fields import (
+    HIT_FIELDS,
+    INPUT_FIELDS,
+    MISS_FIELD,
+    PROMPT_BREAKDOWNS,
+    PROMPT_FIELDS,
+    PROVIDER_SIGNS,
+    SEPARATE_SIGNS,
+    TOTAL_SIGNS,
+    UNCACHED_FIELDS,
+    WRITTEN_FIELDS,
+    Container,
+    FieldValue,
+    containers_of,
+    items_of,
+    may_report,
+    response_id,
 )
-_WRITTEN = (
-    ("prompt_tokens_details", "cache_write_tokens"),
-    ("input_tokens_details", "cache_write_tokens"),
-    ("cache_creation_input_tokens",),
-    ("cacheWriteInputTokens",),
-)
-_PROMPT = (("prompt_tokens",), ("promptTokenCount",), ("prompt_token_count",), ("total_input_tokens",))
-# OpenAI's responses count the whole prompt here; Anthropic and Bedrock only what is neither read from the cache nor
-# written to it.
-_INPUT = (("input_tokens",), ("inputTokens",))
-_SEPARATE_HITS = (("cache_read_input_tokens",), ("cacheReadInputTokens",))  # Anthropic and Bedrock
-_CONTAINERS = ("usage", "usage_metadata", "usageMetadata", "timings")
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAX_EVENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The input tokens that a response reports; None for a number that it does not report.
+    """The input tokens that a response reports; None for a number that it does not report, or reports inconsistently.
 
     Attributes:
         hit: tokens read from the cache.
         written: tokens written to the cache.
         prompt: tokens of the whole prompt, cached or not.
+        contradictions: a sentence for each pair of fields that cannot both be right.
     """
 
     hit: int | None
     written: int | None
     prompt: int | None
+    contradictions: tuple[str, ...] = ()
+
+
+_NOTHING = Usage(hit=None, written=None, prompt=None)
 
 
 def read_usage(value: object) -> Usage:
-    """Reads the usage from a response, or from its usage object; takes mappings and objects of a client library.
+    """Reads the usage from a response, from its usage object, or from the events of a stream.
+
+    Takes mappings, objects of a client library, and lists or tuples of events. Never raises, whatever the value is.
 
     {"usage": {"prompt_tokens": 1500, "prompt_tokens_details": {"cached_tokens": 1280}}}  hit 1280, prompt 1500
     {"input_tokens": 20, "cache_read_input_tokens": 1280}                                 hit 1280, prompt 1300
+    {"prompt_cache_hit_tokens": 0, "prompt_tokens_details": {"cached_tokens": 900}}       hit 900
+    {"prompt_cache_hit_tokens": 640, "prompt_tokens_details": {"cached_tokens": 900}}     hit None, a contradiction
     None                                                                                  all None
     """
-    containers = [_field(value, name) for name in _CONTAINERS]
-    sources = [value, *(container for container in containers if container is not None)]
-    hit, written, prompt, uncached = (_first_number(sources, paths) for paths in (_HITS, _WRITTEN, _PROMPT, _INPUT))
-    if prompt is None and uncached is not None:
-        separate = _first_number(sources, _SEPARATE_HITS) is not None
-        prompt = uncached + ((hit or 0) + (written or 0) if separate else 0)
-    return Usage(hit=hit, written=written, prompt=prompt)
+    events = items_of(value, _MAX_EVENTS)
+    return _read_response(value) if events is None else _read_stream(events)
 
 
-def _first_number(sources: list[Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
-    """Returns the first number at one of the paths, in the order of the sources; None where there is none."""
-    for source in sources:
-        for path in paths:
-            value: Any = source
-            for name in path:
-                value = _field(value, name)
-            number = _token_count(value)
-            if number is not None:
-                return number
+def _read_response(response: object) -> Usage:
+    """Reads the usage from one response, or from one event of a stream."""
+    containers = containers_of(response)
+    hit, hit_contradictions = _reconcile(_values(containers, HIT_FIELDS))
+    written, written_contradictions = _reconcile(_values(containers, WRITTEN_FIELDS))
+    contradictions = hit_contradictions + written_contradictions
+    cached = None if contradictions else [value for value in (hit, written) if value is not None]
+    prompt, prompt_contradictions = _reconcile(_prompt_values(containers, cached, hit))
+    contradictions += prompt_contradictions
+    if prompt is not None and prompt.tokens == 0 and any(value.tokens for value in cached or ()):
+        prompt = None  # the default of a gateway
+    if prompt is not None:
+        if hit is not None and (impossible := _impossible_hit(containers, hit, prompt)):
+            contradictions.append(impossible)
+            hit = prompt = None
+        elif written is not None and written.tokens > prompt.tokens:
+            contradictions.append(f"{written}, more than the whole prompt: {prompt}")
+            written = prompt = None
+    return Usage(
+        hit=hit.tokens if hit else None,
+        written=written.tokens if written else None,
+        prompt=prompt.tokens if prompt else None,
+        contradictions=tuple(contradictions),
+    )
+
+
+def _values(containers: Sequence[Container], fields: Sequence[str]) -> list[FieldValue]:
+    """Returns the numbers that the parts of a response report in these fields."""
+    return [value for container in containers for value in container.values(fields)]
+
+
+def _reconcile(values: Sequence[FieldValue]) -> tuple[FieldValue | None, list[str]]:
+    """Returns the value that the fields agree on, or a sentence for each one that contradicts the first.
+
+    a 640, b 640    a 640
+    a 0, b 640      b 640: a 0 is the default of a gateway
+    a 640, b 900    None, "a is 640, but b is 900"
+    nothing         None
+    """
+    positive = [value for value in values if value.tokens]
+    if not positive:
+        return (values[0] if values else None), []
+    first = positive[0]
+    others: dict[int, FieldValue] = {}
+    for value in positive:
+        others.setdefault(value.tokens, value)
+    others.pop(first.tokens)
+    return (None if others else first), [f"{first}, but {value}" for value in others.values()]
+
+
+def _prompt_values(
+    containers: Sequence[Container], cached: list[FieldValue] | None, hit: FieldValue | None
+) -> list[FieldValue]:
+    """Returns the numbers of tokens of the whole prompt; totals where there are any, else sums.
+
+    Args:
+        containers: the parts of the response.
+        cached: the tokens read from the cache and written to it; None where they contradict one another.
+        hit: the tokens read from the cache.
+    """
+    totals = _values(containers, PROMPT_FIELDS)
+    for container in containers:
+        totals += _input_values(container, cached)
+    if totals:
+        return totals
+    sums = _values(containers, PROMPT_BREAKDOWNS)
+    if cached is not None and hit is not None:
+        sums += [_sum_of([value, *cached]) for value in _values(containers, UNCACHED_FIELDS)]
+    return sums
+
+
+def _input_values(container: Container, cached: list[FieldValue] | None) -> list[FieldValue]:
+    """Returns the tokens of the whole prompt by the fields `input_tokens` and `inputTokens`.
+
+    beside it                            it counts                           whole prompt
+    input_tokens_details and the like    the whole prompt                    as reported
+    cachedInputTokens (AI SDK 5)         as the provider does, not known     not read
+    cache_read_input_tokens and so on    what is not cached and not written  with both added
+    nothing                              the whole prompt                    as reported
+    """
+    values = container.values(INPUT_FIELDS)
+    if not values or container.has_any(TOTAL_SIGNS):
+        return values
+    if container.has_any(PROVIDER_SIGNS):
+        return []
+    if not container.has_any(SEPARATE_SIGNS):
+        return values
+    return [] if cached is None else [_sum_of([value, *cached]) for value in values]
+
+
+def _sum_of(values: Sequence[FieldValue]) -> FieldValue:
+    """Returns the sum of the values, named after those that are not 0."""
+    named = [value.name for value in values if value.tokens] or [values[0].name]
+    return FieldValue(" + ".join(named), sum(value.tokens for value in values))
+
+
+def _impossible_hit(containers: Sequence[Container], hit: FieldValue, prompt: FieldValue) -> str | None:
+    """Returns why a hit cannot be right with this prompt: it is larger, or does not add up with the tokens missed."""
+    if hit.tokens > prompt.tokens:
+        return f"{hit}, more than the whole prompt: {prompt}"
+    for missed in _values(containers, (MISS_FIELD,)):
+        total = _sum_of([hit, missed])
+        # A 0 is the default of a gateway.
+        if missed.tokens and total.tokens != prompt.tokens:
+            return f"{total}, but {prompt}"
     return None
 
 
-def _field(value: Any, name: str) -> Any:  # noqa: ANN401 - whatever a client's library returns
-    """Returns the item or attribute of that name; None where there is none."""
-    if isinstance(value, dict):
-        return value.get(name)
-    return None if value is None or isinstance(value, str | int | float | list) else getattr(value, name, None)
+def _read_stream(events: Sequence[object]) -> Usage:
+    """Combines the usage that the events of one stream report."""
+    readings = [(event, _read_response(event)) for event in events if may_report(event)]
+    reporting = [(event, usage) for event, usage in readings if usage != _NOTHING]
+    responses = {response_id(event) for event, _ in reporting} - {None}
+    if len(responses) > 1:
+        reason = f"the list has the usage of {len(responses):,} responses, so no number is that of one"
+        return replace(_NOTHING, contradictions=(reason,))
+    usages = [usage for _, usage in reporting]
+    hit, hit_contradictions = _last_count("cached", [(usage.hit, usage.contradictions) for usage in usages])
+    written, written_contradictions = _last_count(
+        "written", [(usage.written, usage.contradictions) for usage in usages]
+    )
+    # An event without cached tokens may leave them out of its prompt: message_delta of Anthropic.
+    complete = [usage.prompt for usage in usages if usage.hit is not None and usage.prompt]
+    prompts = complete or [usage.prompt for usage in usages if usage.prompt is not None]
+    prompt = prompts[-1] if prompts else None
+    contradictions = [sentence for usage in usages for sentence in usage.contradictions]
+    contradictions += hit_contradictions + written_contradictions
+    if hit is not None and prompt is not None and hit > prompt:
+        contradictions.append(f"the stream reports {hit:,} cached tokens, but {prompt:,} in the whole prompt")
+        hit = prompt = None
+    return Usage(hit=hit, written=written, prompt=prompt, contradictions=tuple(dict.fromkeys(contradictions)))
 
 
-def _token_count(value: object) -> int | None:
-    """Returns a number of tokens, also from a text as some gateways send it; None for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _last_count(label: str, counts: Sequence[tuple[int | None, tuple[str, ...]]]) -> tuple[int | None, list[str]]:
+    """Returns the last positive count of a stream, else 0 or None, and a sentence where its counts fall.
+
+    The counts of a stream are cumulative. The count is None where an event contradicts itself and has no count.
+
+    Args:
+        label: what is counted.
+        counts: the count of each event, and the contradictions within that event.
+    """
+    if any(count is None and contradictions for count, contradictions in counts):
+        return None, []
+    reported = [count for count, _ in counts if count is not None]
+    positive = [count for count in reported if count]
+    if not positive:
+        return (0 if reported else None), []
+    if positive != sorted(positive):
+        return None, [
+            f"an event of the stream reports {max(positive):,} {label} tokens, but the last one {positive[-1]:,}"
+        ]
+    return positive[-1], []

@@ -60,6 +60,7 @@ class ProbeSession:
 
         Raises:
             LimitReachedError: the request would exceed the limit of tokens or of requests.
+            UnknownRuleError: the reported usage contradicts itself, so a number is missing.
             CacheunitError: the endpoint does not answer it.
         """
         expected = self.base_tokens + request.length
@@ -77,6 +78,8 @@ class ProbeSession:
         self.reports_hits = self.reports_hits or usage.hit is not None
         self.tokens_served += usage.hit or 0
         self.last_request = request
+        if usage.contradictions and (usage.hit is None or usage.prompt is None):
+            raise unknown_rule(f"the usage that the endpoint reports contradicts itself: {usage.contradictions[0]}")
         return usage
 
     def send_new(self, request: ProbeRequest) -> Usage:
@@ -84,6 +87,7 @@ class ProbeSession:
 
         Raises:
             LimitReachedError: the request would exceed the limit of tokens or of requests.
+            UnknownRuleError: the reported usage contradicts itself.
             CacheunitError: the endpoint does not answer it.
         """
         return self.send(self.with_new_continuation(request))

@@ -43,6 +43,7 @@ class PrefixLinter:
                 yield Violation.of(match, self.location(variant, segment, match), prefix, match.subject)
             yield from self._volatile_before_stable(variant)
             yield from self._token_counts(variant)
+            yield from self._later_turns(variant)
         yield from self._variants_diverge()
         yield from self._names()
 
@@ -135,6 +136,18 @@ class PrefixLinter:
                 labelled = replace(problem, message=f"{label}: {problem.message}")
                 # The subject is the target alone, so that the variants of a prefix are reported as one violation.
                 yield Violation.of(labelled, location, variant.variant.name, artifact.target)
+
+    def _later_turns(self, variant: VariantInputs) -> Iterator[Violation]:
+        """Yields each chat template that changes the prefix in later turns, at its line that prints what changes."""
+        for artifact in variant.artifacts:
+            problem = cu4_layout.later_turns(artifact)
+            if problem is None or artifact.later_turns is None:
+                continue
+            source = artifact.later_turns.source
+            line = self._manifest_line("system" if self._manifest.system else "tools")
+            location = line if source is None else Location(path=source.path, line=source.line)
+            labelled = replace(problem, message=f"for {artifact.target}: {problem.message}")
+            yield Violation.of(labelled, location, variant.variant.name, artifact.target)
 
     def _variants_diverge(self) -> Iterator[Violation]:
         """Yields, for each target, where the variants diverge although they share text further on."""

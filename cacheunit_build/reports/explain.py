@@ -48,10 +48,13 @@ def _details(explanation: Explanation) -> str:
     artifact, entry = explanation.artifact, explanation.artifact.entry
     facts = [
         ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {_counted(explanation)}"),
+        ("  later turns", _later_turns(artifact)),
         ("  unstable", _unstable(artifact)),
         ("  literal", _literal(artifact)),
         ("  units", _units(artifact)),
         ("  padding", f"{entry.padding:,} tokens"),
+        ("  markers", ", ".join(f"after {tokens_cell(marker, artifact.margin)} tokens" for marker in entry.markers)),
+        ("  predicted", _predicted(explanation)),
         ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
@@ -75,6 +78,28 @@ def _details(explanation: Explanation) -> str:
 def _counted(explanation: Explanation) -> str:
     entry = explanation.artifact.entry
     return "an estimate" if explanation.artifact.margin else f"{entry.counted} ({explanation.engine})"
+
+
+def _later_turns(artifact: Artifact) -> str:
+    """Returns what later turns of a conversation do to the static tokens; empty for an estimate."""
+    turns = artifact.later_turns
+    if turns is None:
+        return "" if artifact.margin else "assumed to follow what is there, since the frame is fixed text"
+    refused = f"; not taken by the frame: {' / '.join(turns.refused)}" if turns.refused else ""
+    if turns.shape is None:
+        return f"change none of them{refused}"
+    source = "" if turns.source is None else f", from {turns.source.path}:{turns.source.line} on"
+    shared = f"{turns.first_turn:,} tokens are shared by requests of one turn"
+    return f"{shared}, but a later turn ({turns.shape}) changes all but {artifact.entry.tokens:,}{source}{refused}"
+
+
+def _predicted(explanation: Explanation) -> str:
+    """Returns how many tokens a warm cache serves."""
+    prediction = explanation.prediction
+    if prediction.tokens is None:
+        return f"unknown, {prediction.low:,} to {prediction.high:,} tokens from a warm cache"
+    margin = explanation.artifact.margin if prediction.tokens else 0.0
+    return f"{tokens_cell(prediction.tokens, margin)} tokens from a warm cache"
 
 
 def _unstable(artifact: Artifact) -> str:
@@ -129,6 +154,8 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         "tokenizer": explanation.engine,
         **artifact_json(artifact.record),
         "unstable": artifact.unstable,
+        "later_turns": None if artifact.later_turns is None else asdict(artifact.later_turns),
+        "predicted": explanation.prediction.tokens,
         "literal": artifact.literal,
         "segments": dict(artifact.segments),
         "text": entry.text,

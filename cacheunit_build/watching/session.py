@@ -79,7 +79,7 @@ class WatchSession:
         adapters = self._open_adapters()
         with adapters.files.exclusive():
             adapters.records.start()
-            result = self._unchanged(adapters) or build(adapters, jobs=self._jobs)
+            result = unchanged_build(adapters.files, adapters.records) or build(adapters, jobs=self._jobs)
         seconds = time.monotonic() - begun
         self._note_inputs(adapters)
         former, self._faults = self._faults, result.faults
@@ -90,13 +90,6 @@ class WatchSession:
             new_faults=result.faults if result.faults != former else (),
             fixed=bool(former) and not result.faults,
         )
-
-    @staticmethod
-    def _unchanged(adapters: Adapters) -> BuildResult | None:
-        try:
-            return unchanged_build(adapters.files, adapters.records)
-        except CacheunitError:  # the build reports it
-            return None
 
     def _note_inputs(self, adapters: Adapters) -> None:
         """Notes which files were looked for, and the folders of the settings; broken settings change no folder."""

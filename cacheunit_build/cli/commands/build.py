@@ -10,7 +10,6 @@ from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, Pro
 from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_review
-from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
@@ -43,10 +42,7 @@ def _unchanged(project: OpenProject) -> BuildResult | None:
     from cacheunit_build.builder.up_to_date import unchanged_build
 
     project.records.start()
-    try:
-        result = unchanged_build(project.files, project.records)
-    except CacheunitError:  # the build reports it
-        return None
+    result = unchanged_build(project.files, project.records)
     if result is not None and (project.files.reread or not project.records.has_stamp):
         project.records.confirm(project.files.observed())
     return result

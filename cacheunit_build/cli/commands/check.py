@@ -10,12 +10,10 @@ from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, Pro
 from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_review
-from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import CheckResult
-    from cacheunit_build.cli.context import OpenProject
 
 
 @click.command()
@@ -27,24 +25,16 @@ if TYPE_CHECKING:
 def check(context: Context, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:
     """Compile in memory and compare with the lock and build/. Nothing is written."""
     selection = Selection(names=names, target=target)
+    from cacheunit_build.builder.up_to_date import unchanged_check
+
     project = context.project()
-    result = None if selection else _unchanged(project)
+    result = None if selection else unchanged_check(project.files, project.records)
     if result is None:
         from cacheunit_build.builder.check import check as check_project
 
         with ProgressBar(context) as progress:
             result = check_project(project.reopened().adapters, selection, progress=progress, jobs=jobs)
     return report_check(context, result, form)
-
-
-def _unchanged(project: OpenProject) -> CheckResult | None:
-    """Returns the result of a check in which everything is as the last build recorded it."""
-    from cacheunit_build.builder.up_to_date import unchanged_check
-
-    try:
-        return unchanged_check(project.files, project.records)
-    except CacheunitError:  # the check reports it
-        return None
 
 
 def report_check(context: Context, result: CheckResult, form: str) -> int:

@@ -60,6 +60,13 @@ PREFIXES_DIVERGE_EARLY = Rule(
     meaning="two prefixes of a target share much text, but not their beginning",
     hint="move the shared text to the front, in the same order",
 )
+LATER_TURNS = Rule(
+    code="CU407",
+    name="later-turns",
+    severity="warning",
+    meaning="later turns change the prefix in the chat template, so that only what stands before the change is cached",
+    hint="print the system text and tools at the front in every turn, whatever follows",
+)
 RULES = (
     VOLATILE_BEFORE_STABLE,
     JUST_OVER_A_UNIT,
@@ -67,6 +74,7 @@ RULES = (
     UNSTABLE_BOUNDARY,
     VARIANTS_DIVERGE_EARLY,
     PREFIXES_DIVERGE_EARLY,
+    LATER_TURNS,
 )
 
 MAJORITY = 0.5
@@ -115,7 +123,7 @@ def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
     """Checks CU403: fewer tokens than one unit, or than the target's minimum."""
     tokens, least = TokenCount(tokens=artifact.entry.tokens, margin=artifact.margin), cache.fewest_cached
     cached = cache.caches(tokens)
-    name = f"the minimum of {least:,}" if least == cache.minimum else f"one unit of {least:,}"
+    name = f"{cache.fewest_name} of {least:,}"
     if cached is False:
         at_most = "at most " if artifact.margin else ""
         return BELOW_MINIMUM.problem(
@@ -155,6 +163,16 @@ def unstable_boundary(artifact: Artifact, cache: CacheRule) -> Problem | None:
     if unit and (tokens + artifact.unstable) // unit > tokens // unit:
         return UNSTABLE_BOUNDARY.problem(f"{message}, so 1 more unit of {unit:,} is not cached", severity="warning")
     return UNSTABLE_BOUNDARY.problem(f"{message}, and {'is' if one else 'are'} not cached")
+
+
+def later_turns(artifact: Artifact) -> Problem | None:
+    """Checks CU407: static tokens of the first turn that later turns change."""
+    turns = artifact.later_turns
+    if turns is None or turns.shape is None:
+        return None
+    lost, first = turns.first_turn - artifact.entry.tokens, turns.first_turn
+    changed = f"{lost:,} of the {_plural(first, 'token')} that requests of one turn share"
+    return LATER_TURNS.problem(f"a later turn ({turns.shape}) changes {changed}")
 
 
 def variants_diverge_early(
