@@ -64,9 +64,13 @@ def test_load_returns_the_text_of_the_artifact_and_the_numbers_of_the_lock(locke
 
 def test_a_request_contains_the_fragment_then_the_messages_then_other_arguments(locked: Project) -> None:
     user = {"role": "user", "content": "Hi"}
-    chat = load("one", root=locked.root).request([user], model="m", temperature=0)
+    chat = load("one", root=locked.root).request([user], model="deepseek-v4-pro", temperature=0)
     text = load("one", root=locked.root).text
-    assert chat == {"messages": [{"role": "system", "content": text}, user], "model": "m", "temperature": 0}
+    assert chat == {
+        "messages": [{"role": "system", "content": text}, user],
+        "model": "deepseek-v4-pro",
+        "temperature": 0,
+    }
     anthropic = load("many", target="anthropic", root=locked.root).request(messages=[user])
     assert anthropic["messages"] == [user]
     assert anthropic["system"][0]["text"].startswith("Be brief")

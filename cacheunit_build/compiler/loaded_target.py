@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.static_tokens import static_tokens
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
+from cacheunit_build.domain.front_options import TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import TurnChange
     from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
     from cacheunit_build.domain.source_map import SourceLine
-    from cacheunit_build.domain.target import Frame, Target
+    from cacheunit_build.domain.target import Frame, RequestOption, Target
     from cacheunit_build.request_formats.base import RequestFormat
 
 
@@ -68,7 +69,7 @@ class LoadedTarget:
             cache=replace(target.cache, evidence=(), warm_up_requests=1, best_effort=False),  # these decide no number
             frame=fingerprint_json(frame),
             tokenizer=self.tokenizer.identity,
-            options={item.name: LockedOption(effect=item.effect, neutral=item.neutral) for item in target.options},
+            options={item.name: _locked_option(item, target.frame) for item in target.options},
             models=target.models,
         )
 
@@ -119,6 +120,16 @@ class LoadedTarget:
         if framed.startswith(start):
             return f"counted with {start}, which the tokenizer puts in front of a text"
         return f"the tokenizer puts {start} in front of a text, the target's frame does not: left out"
+
+
+def _locked_option(option: RequestOption, frame: Frame) -> LockedOption:
+    """Returns an option as the lock has it: what the target's frame was counted with is neutral."""
+    neutral = option.neutral
+    if option.argument is not None and option.argument in frame.arguments:
+        neutral = (frame.arguments[option.argument],)
+    elif option.name == TEMPLATE_VARIABLES and frame.arguments:
+        neutral = (dict(frame.arguments),)
+    return LockedOption(effect=option.effect, neutral=neutral)
 
 
 def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
@@ -198,4 +209,5 @@ def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
 def concatenated(conversation: Conversation) -> str:
     """Returns all parts one after the other, for an estimate: no frame would make it exact."""
     tools = "".join(compact_json(tool).decode() for tool in conversation.tools)
-    return "\n".join([tools, conversation.system, *(turn.text for turn in conversation.turns)])
+    options = [compact_json(value).decode() for value in conversation.options.values()]
+    return "\n".join([*options, tools, conversation.system, *(turn.text for turn in conversation.turns)])

@@ -107,7 +107,7 @@ class ChatTemplate:
     def _context(self, conversation: Conversation) -> dict[str, Any]:
         """Returns the variables of the template, as transformers sets them."""
         tools = list(conversation.tools) or None
-        return {**self._variables, "messages": conversation.messages(), "tools": tools}
+        return {**self._variables, **conversation.options, "messages": conversation.messages(), "tools": tools}
 
 
 def load_chat_template(
