@@ -45,12 +45,14 @@ class Observation:
         verdict: `warm` where all that was predicted was served, `partial` where less was, `cold` where nothing was,
             `uncached` where nothing was and nothing is ever cached of the prefix, `unknown` where the server does not
             report, or nothing can be predicted.
+        contradictions: a sentence for each two fields of the response that contradict each other.
     """
 
     hit: int | None
     written: int | None
     predicted: int | None
     verdict: Verdict
+    contradictions: tuple[str, ...] = ()
 
 
 class Prefix:
@@ -145,8 +147,8 @@ class Prefix:
         """Returns what a response reports of this prefix, compared with the prediction.
 
         Args:
-            usage: the response, or its usage part, as a mapping or an object: of OpenAI (chat and responses),
-                Anthropic, DeepSeek, Gemini, Bedrock, vLLM or llama.cpp.
+            usage: the response, its usage part, or a list of the events of a stream, as mappings or objects of a
+                client library; docs/live.md lists the providers and libraries.
         """
         reported = read_usage(usage)
         prediction = self._prediction
@@ -155,6 +157,7 @@ class Prefix:
             written=reported.written,
             predicted=prediction.tokens,
             verdict=_verdict(reported.hit, prediction),
+            contradictions=reported.contradictions,
         )
 
     @property

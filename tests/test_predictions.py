@@ -133,6 +133,11 @@ def test_observe_never_calls_a_prefix_cold_of_which_nothing_is_predicted(project
     below = load("s", target="anthropic-1024", root=project.root).observe({"cache_read_input_tokens": 0})
     assert (below.verdict, below.predicted) == ("uncached", 0)
     exact = load("n", target="deepseek-v4", root=project.root)
+    gateway = exact.observe({"prompt_cache_hit_tokens": 0, "prompt_tokens_details": {"cached_tokens": exact.predicted}})
+    assert (gateway.verdict, gateway.contradictions) == ("warm", ())
+    contradiction = exact.observe({"prompt_cache_hit_tokens": 640, "prompt_tokens_details": {"cached_tokens": 900}})
+    assert (contradiction.verdict, contradiction.hit) == ("unknown", None)
+    assert contradiction.contradictions[0].startswith("prompt_cache_hit_tokens is 640, but ")
     assert exact.observe({"prompt_cache_hit_tokens": 0}).verdict == "cold"
     assert exact.observe({"prompt_cache_hit_tokens": exact.predicted}).verdict == "warm"
 
