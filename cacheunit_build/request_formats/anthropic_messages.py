@@ -18,7 +18,6 @@ class AnthropicMessages(RequestFormat):
 
     name = "anthropic-messages"
     route = EndpointRoute(path="messages", headers={"anthropic-version": "2023-06-01"}, key_header="x-api-key")
-    tool_key = "input_schema"
     markers = ("cache_control",)
     needs_marker = True
     system_blocks = True
@@ -46,10 +45,6 @@ class AnthropicMessages(RequestFormat):
         if "system" not in fragment or self.has_examples(fragment):
             return super().with_dynamic(fragment, messages, text)
         return {**fragment, "system": [*fragment["system"], {"type": "text", "text": text}]}, messages
-
-    def recognizes(self, fragment: Json) -> bool:
-        """Returns whether `append` can make a request of a fragment, which may consist of a system text alone."""
-        return "system" in fragment or super().recognizes(fragment)
 
 
 def _tool(tool: Tool) -> Json:

@@ -78,7 +78,6 @@ class RequestFormat(ABC):
         name: its name in targets.
         route: where its requests are sent.
         messages_key: the key of the messages in a request.
-        tool_key: a key of every tool, by which the tools of this format are recognized.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
@@ -93,7 +92,6 @@ class RequestFormat(ABC):
     name: ClassVar[FormatName]
     route: ClassVar[EndpointRoute]
     messages_key: ClassVar[str] = "messages"
-    tool_key: ClassVar[str] = "function"
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
     needs_marker: ClassVar[bool] = False
@@ -113,10 +111,6 @@ class RequestFormat(ABC):
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns the part of a request that never changes, its keys sorted."""
-
-    def recognizes(self, fragment: Json) -> bool:
-        """Returns whether `append` can make a request of a fragment, judged by the fragment's keys."""
-        return self.messages_key in fragment or any(self.tool_key in tool for tool in fragment.get("tools", ()))
 
     def content_blocks(self, fragment: Json) -> tuple[str, ...]:
         """Returns the blocks of a fragment in the order that providers read them: tools, system text, messages.

@@ -27,7 +27,6 @@ class OpenAIResponses(RequestFormat):
     messages_key = "input"
     text_type = "input_text"
     unmarkable_roles = frozenset({"assistant"})
-    tool_key = "parameters"
     markers = ("prompt_cache_breakpoint",)
 
     def fragment(self, parts: PrefixParts) -> Json:
