@@ -219,7 +219,7 @@ def test_below_the_minimum_the_reason_states_the_distance_and_from_where_padding
 
 
 @given(
-    tokens=st.integers(0, 5_000),
+    tokens=st.integers(1, 5_000),
     unit=units,
     minimum=st.integers(1, 5_000),
     read=prices,
