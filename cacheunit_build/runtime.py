@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, variant_name
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, axis_values, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.front_options import with_arguments
 from cacheunit_build.domain.settings import find_settings
 from cacheunit_build.domain.usage import read_usage
-from cacheunit_build.request_formats.formats import FORMATS
+from cacheunit_build.request_formats.checks import Following, RequestChecks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.cache_rule import Prediction
@@ -44,12 +45,14 @@ class Observation:
         verdict: `warm` where all that was predicted was served, `partial` where less was, `cold` where nothing was,
             `uncached` where nothing was and nothing is ever cached of the prefix, `unknown` where the server does not
             report, or nothing can be predicted.
+        contradictions: a sentence for each two fields of the response that contradict each other.
     """
 
     hit: int | None
     written: int | None
     predicted: int | None
     verdict: Verdict
+    contradictions: tuple[str, ...] = ()
 
 
 class Prefix:
@@ -102,7 +105,16 @@ class Prefix:
     def __repr__(self) -> str:
         return f"<Prefix {self.name} for {self.target}: {self.tokens} tokens, {self.fingerprint}>"
 
-    def request(self, messages: list[Any] | None = None, *, continuation: str = "", **others: Any) -> dict[str, Any]:
+    def request(
+        self,
+        messages: Sequence[Any] | None = None,
+        *,
+        continuation: str = "",
+        dynamic: str = "",
+        conversation_marker: bool = False,
+        allow: Collection[str] = (),
+        **others: Any,
+    ) -> dict[str, Any]:
         """Returns the arguments of a client's call: the frozen fragment, then `messages`, then any `others`.
 
         Each call returns new values, which may be changed without touching the prefix.
@@ -110,28 +122,33 @@ class Prefix:
         Args:
             messages: what follows the prefix, in the form of the target's request.
             continuation: what follows the text, for a target of format `text`.
+            dynamic: a text that differs between requests, put behind the last static part: into a further system block
+                where the format has them and no examples follow, else in front of the first words of the user.
+            conversation_marker: mark the end of `messages` too, so that the next turn finds them in the cache.
+            allow: names of options that may have another value than the frozen one, and "model" for any model.
             others: further arguments of the call, such as `model`.
 
         Raises:
-            CacheunitError: `others` would replace a frozen part, or what follows is in the wrong form.
+            CacheunitError: `others` would replace a frozen part, or change what stands in front of it; or what follows
+                is in the wrong form.
+            TypeError: an argument has the wrong type.
         """
-        fragment: dict[str, Any] = json.loads(self._fragment)
-        request_format = FORMATS[self._identity["format"]]
-        replaced = sorted((fragment.keys() | {request_format.messages_key}) & others.keys())
-        if replaced:
-            raise fail(f'"{replaced[0]}" is frozen in prefix "{self.name}"', hint="put what follows it into messages")
-        has_messages = request_format.has_messages
-        if has_messages != (messages is not None) or (has_messages and continuation):
-            wanted = "messages, and no continuation" if has_messages else "continuation, and no messages"
-            raise fail(f'request() of prefix "{self.name}" for {self.target} needs {wanted}')
-        return {**request_format.append(fragment, [continuation] if messages is None else messages), **others}
+        following = Following(messages=messages, continuation=continuation, dynamic=dynamic)
+        frozen: dict[str, Any] = json.loads(self._fragment)
+        checks = RequestChecks(self.name, self.target, self._identity, frozen)
+        fragment = checks.fragment_for(others, allow)
+        body = checks.with_following(fragment, following, mark=conversation_marker)
+        request = with_arguments(body, others)
+        if conversation_marker:
+            checks.refuse_too_many_markers(request)
+        return request
 
     def observe(self, usage: object) -> Observation:
         """Returns what a response reports of this prefix, compared with the prediction.
 
         Args:
-            usage: the response, or its usage part, as a mapping or an object: of OpenAI (chat and responses),
-                Anthropic, DeepSeek, Gemini, Bedrock, vLLM or llama.cpp.
+            usage: the response, its usage part, or a list of the events of a stream, as mappings or objects of a
+                client library; docs/live.md lists the providers and libraries.
         """
         reported = read_usage(usage)
         prediction = self._prediction
@@ -140,6 +157,7 @@ class Prefix:
             written=reported.written,
             predicted=prediction.tokens,
             verdict=_verdict(reported.hit, prediction),
+            contradictions=reported.contradictions,
         )
 
     @property
@@ -192,7 +210,7 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     targets, prefixes = _locked(folder.joinpath(LOCK_FILE))
     full_name = variant_name(name, axes)
     if full_name not in prefixes:
-        raise fail(f'no prefix "{full_name}" is locked', hint=did_you_mean(full_name, prefixes))
+        raise _not_locked(name, full_name, prefixes)
     chosen = _chosen_target(full_name, target, prefixes[full_name])
     entry = prefixes[full_name][chosen]
     base = folder.joinpath(str(_settings(folder).get("build", "build"))).joinpath(full_name)
@@ -202,6 +220,21 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     if key not in _loaded:
         _loaded[key] = Prefix((full_name, chosen), entry, targets[chosen], (text, fragment))
     return _loaded[key]
+
+
+def _not_locked(name: str, full_name: str, prefixes: Collection[str]) -> CacheunitError:
+    """Returns the error for a name that is not locked; where only variants of it are, with their axes and values."""
+    values: dict[str, dict[str, None]] = {}
+    for variant in prefixes:
+        prefix, _, axes = variant.partition("@")
+        for axis, value in axis_values(axes) if prefix == name else ():
+            values.setdefault(axis, {})[value] = None
+    given = {axis for axis, _ in axis_values(full_name.partition("@")[2])}
+    if not values or given == values.keys():
+        return fail(f'no prefix "{full_name}" is locked', hint=did_you_mean(full_name, prefixes))
+    axes = " and ".join(f"{axis}=" for axis in values)
+    listed = "; ".join(f"{axis} is one of {', '.join(values[axis])}" for axis in values)
+    return fail(f'prefix "{name}" has variants: set {axes}', hint=listed)
 
 
 def _settings(root: Traversable) -> Mapping[str, Any]:

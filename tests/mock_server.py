@@ -30,6 +30,9 @@ class Engine:
             repeats only, `unreported` leaves cached tokens out of its usage.
         unit: tokens in one cache unit.
         minimum: the fewest tokens that are served.
+        dropped_units: the last units that requests share and that are computed again all the same.
+        hits: number of a request -> the tokens that it is served, whatever the cache holds.
+        merges_after: a text whose last four tokens become one, another one for each text that follows it.
         offset: tokens that the server puts in front of every request, and does not count.
         key: the API key that it requires; None for none.
         failures: one for each request before it answers normally: a status, `html` or `cut`.
@@ -56,6 +59,9 @@ class Engine:
     kind: Kind = "blocks"
     unit: int = 128
     minimum: int = 0
+    dropped_units: int = 0
+    hits: dict[int, int] = field(default_factory=dict)
+    merges_after: str = ""
     offset: int = 0
     key: str | None = None
     failures: list[int | str] = field(default_factory=list)
@@ -90,7 +96,14 @@ class Engine:
                 content = content if isinstance(content, str) else "".join(block["text"] for block in content)
                 parts.append((USER if message["role"] == "user" else "") + content)
             text = START + "".join(parts) + ASSISTANT
-        return (*([7] * self.offset), *default_vocabulary().encode(text))
+        return (*([7] * self.offset), *self.encode(text))
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the token ids of a text, in the default vocabulary except where tokens merge."""
+        before, merged, after = text.partition(self.merges_after) if self.merges_after else (text, "", "")
+        if not after:
+            return default_vocabulary().encode(text)
+        return [*default_vocabulary().encode(before + merged)[:-4], len(after), *default_vocabulary().encode(after)]
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """Answers a request: serves it from the cache, then writes it to the cache."""
@@ -103,7 +116,7 @@ class Engine:
         ready = [item for item in self.pending if item[0] <= number and item[1] + self.lag <= self.now]
         self.held += [entry for _, _, entry in ready]
         self.pending = [item for item in self.pending if item not in ready]
-        hit = self.hit(ids, body)
+        hit = self.hits.get(number, self.hit(ids, body))
         entries = self.entries(ids, body)
         written = max((len(entry) for entry in entries if entry not in self.held), default=0) - self.offset
         if self.slot:
@@ -139,7 +152,9 @@ class Engine:
         if self.serves_last_token and any(common_prefix(held, tuple(ids)) == len(ids) for held in self.held):
             return len(ids)
         best = max((self.hit_of_entry(held, ids, body) for held in self.held), default=0)
-        return best - best % self.unit if self.kind == "persisted" else best
+        if self.kind == "persisted":
+            best = max(0, best // self.unit - self.dropped_units) * self.unit
+        return best
 
     def hit_of_entry(self, held: tuple[int, ...], ids: Sequence[int], body: dict[str, Any]) -> int:
         """Returns the tokens that one cache entry serves of a request; 0 if they are fewer than the minimum."""
@@ -152,7 +167,8 @@ class Engine:
             shared = len(held) if held == self.marked_part(body) else 0
         elif self.kind in ("persisted", "repeats"):
             shared = len(held) if shared == len(held) else 0
-        return shared if shared >= self.minimum else 0
+        dropped = self.dropped_units * self.unit if self.kind == "blocks" else 0
+        return max(0, shared - dropped) if shared >= self.minimum else 0
 
     def entries(self, ids: tuple[int, ...], body: dict[str, Any]) -> list[tuple[int, ...]]:
         """Returns the token ids of the entries that a request writes to the cache."""
@@ -204,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         key, authorization = self.engine.key, self.headers.get("Authorization")
         if self.path.endswith("/tokenize"):
             text = body.get("content", body.get("prompt", ""))
-            tokens = self.engine.ids(body) if "messages" in body else default_vocabulary().encode(text)
+            tokens = self.engine.ids(body) if "messages" in body else self.engine.encode(text)
             self._reply(200, {"tokens": list(tokens)})
         elif key is not None and authorization != f"Bearer {key}":
             self._reply(401, {"error": {"message": f"wrong key {authorization}"}})

@@ -1,9 +1,9 @@
-"""Cache rules: reusable tokens, what a change leaves cached, and costs agree with a naive cache and sums over requests."""
+"""Cache rules: reusable tokens, what stays cached after a change, and costs agree with naive caches and sums."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given
@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from cacheunit_build.domain.cache_rule import CacheRule, ChangeImpact
 from cacheunit_build.domain.token_count import TokenCount
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 token_ids = st.integers(min_value=0, max_value=3)
 tokens = st.lists(token_ids, max_size=40)
@@ -126,9 +129,7 @@ def test_breakpoint_caches_serve_all_of_the_old_prefix_or_nothing(
 
 
 @given(changes(), rules)
-def test_a_change_serves_no_more_than_an_unchanged_prefix(
-    change: tuple[list[int], list[int]], rule: CacheRule
-) -> None:
+def test_a_change_serves_no_more_than_an_unchanged_prefix(change: tuple[list[int], list[int]], rule: CacheRule) -> None:
     still_cached = impact(rule, *change).still_cached
     reusable = rule.predict(version(len(change[1]))).tokens
     assert (still_cached is None) == (reusable is None)
@@ -270,20 +271,26 @@ def test_the_cost_agrees_with_a_sum_over_single_requests(  # noqa: PLR0917 - hyp
         return 0 if count < (minimum or 0) else count // unit * unit
 
     still_cached = min(cached_tokens(old), cached_tokens(new))
-    cost = rule.cost(still_cached, version(old), version(new))
+    cost = rule.cost(still_cached, (version(old), rule), version(new))
     first = still_cached * read + (cached_tokens(new) - still_cached) * write + (new - cached_tokens(new))
     later = cached_tokens(new) * read + (new - cached_tokens(new))
     before = cached_tokens(old) * read + (old - cached_tokens(old))
     assert cost.one_time == pytest.approx(first - later)
     assert cost.per_million == pytest.approx((later - before) * 1_000_000)
-    unknown = CacheRule(kind="unknown").cost(None, version(old), version(new))
+    nothing_known = CacheRule(kind="unknown")
+    unknown = nothing_known.cost(None, (version(old), nothing_known), version(new))
     assert (unknown.one_time, unknown.per_million) == (None, None)
 
 
+def test_the_old_version_is_priced_by_the_rule_that_it_was_built_with() -> None:
+    """Of 1,000 tokens, units of 512 cached 512, and units of 128 cache 896: each later request saves 384 at 0.9."""
+    old, new = (CacheRule(kind="blocks", unit=unit, read=0.1, write=1.0) for unit in (512, 128))
+    cost = new.cost(0, (version(1000), old), version(1000))
+    assert cost.per_million == pytest.approx(-384 * 0.9 * 1_000_000)
+
+
 @given(st.integers(1, 200), st.integers(1, 128), st.floats(0, 1), prices, st.integers(1, 500))
-def test_padding_pays_from_its_break_even_on(  # noqa: PLR0917 - hypothesis passes them in this order
-    full: int, past: int, read: float, write: float, hits: int
-) -> None:
+def test_padding_pays_from_its_break_even_on(full: int, past: int, read: float, write: float, hits: int) -> None:
     """Compares the cost of `hits` hits and one miss with and without padding, request by request."""
     unit = 128
     gain = CacheRule(kind="blocks", unit=unit, read=read, write=write).padding_gain(past % unit)

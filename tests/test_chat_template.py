@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.compiler.turns import user_message
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.prompt import Conversation, Turn
 from cacheunit_build.templating.chat_template import load_chat_template
 
@@ -62,7 +62,9 @@ USERS = ("What?", "\n What? \n\n", "")
 
 
 def conversation_of(system: str = "Be kind.", *, tools: bool = False, turns: int = 0, user: str = "Hi") -> Conversation:
-    return Conversation(system=system, tools=tuple(TOOLS) if tools else (), turns=TURNS[:turns], following=(user_message(user),))
+    return Conversation(
+        system=system, tools=tuple(TOOLS) if tools else (), turns=TURNS[:turns], following=(user_message(user),)
+    )
 
 
 CONVERSATIONS = [
@@ -280,10 +282,10 @@ def test_the_step_budget_is_for_one_thread() -> None:
     assert texts == ["a", "b"]
 
 
-def test_line_ends_and_a_byte_order_mark_change_nothing() -> None:
+def test_line_ends_change_nothing() -> None:
     source = b"{% for message in messages %}\n<{{ message.role }}>\n{% endfor %}\nend\n"
     plain = load_chat_template(source, "chat.jinja", {})(conversation_of())
-    windows = load_chat_template(b"\xef\xbb\xbf" + source.replace(b"\n", b"\r\n"), "chat.jinja", {})(conversation_of())
+    windows = load_chat_template(source.replace(b"\n", b"\r\n"), "chat.jinja", {})(conversation_of())
     assert plain == windows == "<system>\n<user>\nend"
 
 
@@ -326,7 +328,7 @@ def test_the_default_of_several_templates_is_used() -> None:
         {"chat_template": 5},
         {"chat_template": []},
         {"chat_template": ["default"]},
-        {"chat_template": [{"name": "tool_use", "template": "x"}]},
+        {"chat_template": [{"name": "default"}]},
     ],
 )
 def test_a_config_without_a_template_is_refused(config: object) -> None:

@@ -47,7 +47,7 @@ identities = st.builds(
 )
 locks = st.builds(
     Lock,
-    targets=st.fixed_dictionaries({name: identities for name in "tu"}),
+    targets=st.fixed_dictionaries(dict.fromkeys("tu", identities)),
     entries=st.dictionaries(st.tuples(names, targets), entries, max_size=6),
 )
 

@@ -268,8 +268,9 @@ def test_a_prefix_that_both_sides_add_is_resolved_in_its_sources_first(repositor
 def identity_of(*, frame: str, tokenizer: str = "0") -> TargetIdentity:
     """Returns the identity of a target with units of 128 tokens, by the digit of two fingerprints."""
     rule = CacheRule(kind="blocks", unit=128)
-    fingerprints = {"frame": f"sha256:{frame * 64}", "tokenizer": f"sha256:{tokenizer * 64}"}
-    return TargetIdentity(format="openai-chat", cache=rule, **fingerprints)
+    return TargetIdentity(
+        format="openai-chat", cache=rule, frame=f"sha256:{frame * 64}", tokenizer=f"sha256:{tokenizer * 64}"
+    )
 
 
 def entry(tokens: int, digit: str = "1", *, estimate: bool = False) -> LockEntry:
@@ -325,7 +326,10 @@ def test_the_driver_marks_conflicts_and_reports_one_line_per_entry(project: Proj
 
 def test_a_conflict_that_would_merge_by_line_is_marked(project: Project) -> None:
     base = lock(a=1)
-    ours, theirs = base.replace(b'"tokens": 1', b'"tokens": 2'), base.replace(b'"token_ids": "sha256:1', b'"token_ids": "sha256:2')
+    ours, theirs = (
+        base.replace(b'"tokens": 1', b'"tokens": 2'),
+        base.replace(b'"token_ids": "sha256:1', b'"token_ids": "sha256:2'),
+    )
     assert merge_by_driver(project, base, ours, theirs).code == 1
     assert project.read("ours").count(b"\n=======\n") == 2
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MAX_REQUESTS = 40
 """Requests that the measurement of a rule may take."""
+MAX_REQUESTS_WITH_DROPPED_UNITS = 70
+"""Requests that it may take where the server computes units again: its boundaries are not where they are expected."""
 CHAT, ANTHROPIC, RESPONSES, TEXT = "openai-chat", "anthropic-messages", "openai-responses", "text"
 
 
@@ -54,7 +56,7 @@ def measured_rule(ran: CommandResult, *keys: str) -> dict[str, Any]:
     """Returns these values of a report, after checking that its target has the reported rule."""
     assert (ran.code, ran.err) == (0, "")
     report = ran.json
-    assert report["requests"] <= MAX_REQUESTS
+    assert report["requests"] <= (MAX_REQUESTS_WITH_DROPPED_UNITS if report["dropped_units"] else MAX_REQUESTS)
     document = tomllib.loads(report["target"])
     (name,) = document["target"]
     target = all_targets(parse_settings(None, report["target"].encode()))[name]
@@ -64,9 +66,29 @@ def measured_rule(ran: CommandResult, *keys: str) -> dict[str, Any]:
         target.cache.minimum,
         target.cache.warm_up_requests,
         target.cache.marker,
-    ) == (*(report["kind"], report["unit"], report["minimum"], report["warm_up_requests"], report["marker"]),)
+        target.cache.dropped_units,
+    ) == (
+        *(report["kind"], report["unit"], report["minimum"], report["warm_up_requests"], report["marker"]),
+        report["dropped_units"],
+    )
     assert {item.grade for item in target.cache.evidence} == {"measured"}
     return {key: report[key] for key in keys}
+
+
+class Reluctant(Engine):
+    """A server that serves an exact repeat a unit less than other requests."""
+
+    def hit(self, ids: Sequence[int], body: dict[str, Any]) -> int:
+        is_repeat = any(held == tuple(ids) for held in self.held)
+        return max(0, super().hit(ids, body) - is_repeat * self.unit)
+
+
+class Contradictory(Engine):
+    """A server that serves a system text that it knows a unit less than a shorter part of it."""
+
+    def hit(self, ids: Sequence[int], body: dict[str, Any]) -> int:
+        is_known = any(body["messages"][0] == earlier["messages"][0] for earlier in self.requests[:-1])
+        return max(0, super().hit(ids, body) - is_known * self.unit)
 
 
 RULES = {
@@ -149,6 +171,64 @@ RULES = {
         CHAT,
         {"kind": "blocks", "last_token": "recomputed", "verbatim": "same"},
     ),
+    "blocks of 16, one dropped": (
+        Engine(unit=16, dropped_units=1),
+        CHAT,
+        {
+            "kind": "blocks",
+            "unit": 16,
+            "minimum": 0,
+            "dropped_units": 1,
+            "last_token": "recomputed",
+            "verbatim": "same",
+        },
+    ),
+    "blocks of 8, one dropped": (
+        Engine(unit=8, dropped_units=1),
+        CHAT,
+        {"kind": "blocks", "unit": 8, "minimum": 0, "dropped_units": 1, "verbatim": "same"},
+    ),
+    "blocks of 32, one dropped": (
+        Engine(unit=32, dropped_units=1),
+        TEXT,
+        {"kind": "blocks", "unit": 32, "minimum": 0, "dropped_units": 1, "verbatim": "same"},
+    ),
+    "blocks of 128, one dropped": (
+        Engine(unit=128, dropped_units=1),
+        RESPONSES,
+        {"kind": "blocks", "unit": 128, "minimum": 0, "dropped_units": 1, "last_token": "recomputed"},
+    ),
+    "blocks of 256, two dropped": (
+        Engine(unit=256, dropped_units=2),
+        ANTHROPIC,
+        {"kind": "blocks", "unit": 256, "minimum": 0, "dropped_units": 2, "verbatim": "same"},
+    ),
+    "blocks of 128 behind uncounted tokens, minimum 1,024, one dropped": (
+        Engine(unit=128, offset=37, minimum=1024, dropped_units=1),
+        CHAT,
+        {"kind": "blocks", "unit": 128, "minimum": 1024 - 37, "offset": 37, "dropped_units": 1},
+    ),
+    "blocks of 1,072, one dropped": (
+        Engine(unit=1072, dropped_units=1),
+        CHAT,
+        {"kind": "blocks", "unit": 1072, "minimum": 0, "dropped_units": 1},
+    ),
+    "blocks, one dropped, repeats served to their end": (
+        Engine(unit=64, dropped_units=1, serves_last_token=True),
+        CHAT,
+        {"kind": "blocks", "unit": 64, "dropped_units": 1, "last_token": "served", "verbatim": "more"},
+    ),
+    "persisted units, one dropped after some seconds": (
+        Engine(kind="persisted", unit=64, dropped_units=1, lag=2.0),
+        CHAT,
+        {"kind": "blocks", "unit": 64, "dropped_units": 1, "warm_up_requests": 2},
+    ),
+    "blocks, repeats served less": (
+        Reluctant(unit=64),
+        CHAT,
+        {"kind": "blocks", "unit": 64, "dropped_units": 0, "last_token": "recomputed", "verbatim": "less"},
+    ),
+    "no unit dropped": (Engine(unit=64), CHAT, {"kind": "blocks", "dropped_units": 0}),
     "numbers as text": (Engine(unit=32, numbers_as_text=True), CHAT, {"kind": "blocks", "unit": 32}),
 }
 
@@ -457,6 +537,33 @@ def served_tokens(length: int, unit: int, leading_tokens: int, offset: int, mini
     shared = length + leading_tokens
     whole = (shared + offset) // unit * unit - offset
     return max(0, whole) if shared >= minimum else 0
+
+
+def test_the_target_of_a_server_that_drops_a_unit_says_so_with_its_evidence(empty_project: Project) -> None:
+    with serving(Engine(unit=32, dropped_units=1)) as engine:
+        ran = empty_project.run("probe", engine.url, "--model", "mock", "--wait", "0")
+    assert "dropped     the last unit of what two requests share" in ran.out
+    assert "last token  recomputed: an exact repeat of whole units loses its last one" in ran.out
+    assert "\nwarm_up_requests = 1\ndropped_units = 1\n" in ran.out
+    assert 'claim = "the last unit that two requests share is computed again"' in ran.out
+    target = probe(empty_project, Engine(unit=32)).json["target"]
+    assert "dropped_units" not in target
+    dropping = probe(empty_project, Engine(unit=32, dropped_units=1)).json["target"]
+    empty_project.write({"cacheunit.toml": dropping.replace("mock-measured", "known")})
+    assert "\ndropped_units = 0\n" in probe(empty_project, Engine(unit=32)).json["target"]
+
+
+def test_dropped_units_that_contradict_the_measured_lengths_are_unknown(empty_project: Project) -> None:
+    report = probe(empty_project, Contradictory(unit=128)).json
+    assert (report["kind"], report["unit"], report["dropped_units"]) == ("blocks", 128, None)
+    assert report["notes"] == ["it could not be measured whether the last units of a prefix are computed again"]
+    assert "dropped_units" not in report["target"]
+
+
+def test_dropped_units_are_unknown_where_a_limit_ends_the_probe_before(empty_project: Project) -> None:
+    report = probe(empty_project, Engine(unit=32, dropped_units=1), "--max-requests", "22").json
+    assert (report["kind"], report["unit"], report["dropped_units"]) == ("blocks", 32, None)
+    assert "are needed" in report["reason"]
 
 
 @given(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build.adapters.system.python_encoder import load_python_encoder
+from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.prompt import Conversation, Turn
 
 if TYPE_CHECKING:
@@ -214,7 +214,9 @@ def test_an_encoder_that_changes_its_tools_changes_nothing_else() -> None:
         "def encode(messages, tools):\n    for tool in tools:\n"
         "        tool['function']['parameters'].clear()\n    return str(tools)\n"
     )
-    conversation = Conversation(system="", tools=(json.loads(json.dumps(TOOLS[0])),), turns=(), following=(user_message("Hi"),))
+    conversation = Conversation(
+        system="", tools=(json.loads(json.dumps(TOOLS[0])),), turns=(), following=(user_message("Hi"),)
+    )
     encoder(source)(conversation)
     assert conversation.tools[0] == TOOLS[0]
 

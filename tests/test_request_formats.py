@@ -17,12 +17,12 @@ from openai.types.responses import response_create_params as openai_responses
 
 from cacheunit_build.compiler.artifact import segment_fingerprints
 from cacheunit_build.compiler.loaded_target import concatenated, fixed_frame
-from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.compiler.turns import user_message
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
 from cacheunit_build.request_formats.base import PrefixParts, openai_tool
-from cacheunit_build.request_formats.formats import FORMATS, format_of
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -393,7 +393,9 @@ def test_the_reason_for_a_prefix_that_cannot_be_marked_mentions_no_marker(projec
 def conversation(
     system: str, tools: Sequence[Tool] = (), turns: tuple[Turn, ...] = (), user: str = "Hi"
 ) -> Conversation:
-    return Conversation(system=system, tools=tuple(map(openai_tool, tools)), turns=turns, following=(user_message(user),))
+    return Conversation(
+        system=system, tools=tuple(map(openai_tool, tools)), turns=turns, following=(user_message(user),)
+    )
 
 
 def rendered(system: str = SYSTEM, turns: Sequence[Turn] = ()) -> Rendered:
@@ -446,22 +448,15 @@ def test_an_empty_segment_has_no_fingerprint() -> None:
 # The table of formats
 
 
-@pytest.mark.parametrize("with_marker", [True, False], ids=["marked", "unmarked"])
-@pytest.mark.parametrize(("system", "tools", "turns"), SEGMENTS)
 @pytest.mark.parametrize("format_name", MARKERS)
-def test_messages_are_appended_to_a_recognized_fragment_as_its_own_format_does(
-    format_name: FormatName, system: str, tools: tuple[Tool, ...], turns: tuple[Turn, ...], with_marker: bool
-) -> None:
-    frozen = fragment(
-        format_name, system=system, tools=tools, turns=turns, marker=MARKERS[format_name] if with_marker else None
-    )
-    message = {"role": "user", "content": "Hi"}
-    assert format_of(frozen).append(frozen, [message]) == FORMATS[format_name].append(frozen, [message])
+def test_messages_are_appended_behind_those_of_the_examples(format_name: FormatName) -> None:
+    frozen, message = fragment(format_name), {"role": "user", "content": "Hi"}
+    key = FORMATS[format_name].messages_key
+    assert FORMATS[format_name].append(frozen, [message]) == {**frozen, key: [*frozen.get(key, []), message]}
 
 
-def test_a_prompt_is_recognized_as_text_and_an_empty_fragment_as_a_chat() -> None:
-    assert format_of(fragment("text")).append(fragment("text"), ["Hi"]) == {"prompt": SYSTEM + PADDING + "Hi"}
-    assert format_of({}).append({}, ["Hi"]) == {"messages": ["Hi"]}
+def test_a_prompt_goes_on_with_what_is_appended() -> None:
+    assert FORMATS["text"].append(fragment("text"), ["Hi"]) == {"prompt": SYSTEM + PADDING + "Hi"}
 
 
 @pytest.mark.parametrize("format_name", MARKERS)

@@ -71,5 +71,7 @@ def test_static_token_ids_begin_every_continued_text_in_the_reference_implementa
 
 def test_a_frame_that_begins_with_the_users_text_has_no_static_tokens() -> None:
     vocabulary = default_vocabulary()
-    result = static_tokens(lambda request: request.next_text + " tail", PREFIX, vocabulary.encode, vocabulary.control_ids)
+    result = static_tokens(
+        lambda request: request.next_text + " tail", PREFIX, vocabulary.encode, vocabulary.control_ids
+    )
     assert (result.tokens, result.framed_prefix) == (0, "")

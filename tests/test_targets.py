@@ -436,6 +436,25 @@ def test_the_text_report_of_one_target_shows_its_evidence_and_unknown_values(pro
     assert "write unknown" in page
 
 
+def test_the_text_report_of_one_target_shows_dropped_units_and_hits_without_guarantee(project: Project) -> None:
+    project.write({"cacheunit.toml": '[target.mine]\nextends = "deepseek-v4"\ncache = {dropped_units = 1}\n'})
+    mine, kimi = project.run("targets", "mine").out, project.run("targets", "kimi").out
+    assert "  dropped      the last 1 unit\n  hits         not guaranteed: best effort\n" in mine
+    assert ("  dropped" in kimi, "  hits" in kimi) == (False, False)
+
+
+BEST_EFFORT = {"deepseek-v4", "gemini", "groq", "mistral", "qwen"}
+"""The targets whose providers document that hits are not guaranteed."""
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_best_effort_target_has_documented_evidence_for_that(name: str) -> None:
+    cache = KNOWN[name].cache
+    assert cache.best_effort == (name in BEST_EFFORT)
+    documented = [item.claim for item in cache.evidence if item.grade == "documented"]
+    assert cache.best_effort == any("best effort" in claim or "guarantee" in claim for claim in documented)
+
+
 def test_a_target_of_the_project_is_listed_with_the_known_ones(project: Project) -> None:
     project.write({"cacheunit.toml": '[target.mine]\nextends = "kimi"\ndescription = "Our Kimi"\n'})
     out = project.run("targets").out

@@ -137,18 +137,16 @@ class OpenProject:
 
 
 def _refuse_other_release(files: DiskFiles) -> None:
-    """Raises a fault if the settings require another release; they are parsed only if they require one."""
-    from cacheunit_build.domain.settings import find_settings
-
-    sources = files.read("pyproject.toml"), files.read("cacheunit.toml")
-    table = find_settings(*sources)[0].value
-    if not isinstance(table, dict) or not table.keys() & {"required-version", "required_version"}:
-        return
+    """Raises a fault if the settings require another release. Other faults in them are reported by the command."""
     from importlib.metadata import version
 
     from cacheunit_build.parsing.settings import parse_settings, required_version_fault
 
-    fault = required_version_fault(parse_settings(*sources), version("cacheunit-build"))
+    try:
+        settings = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+    except CacheunitError:
+        return
+    fault = required_version_fault(settings, version("cacheunit-build"))
     if fault is not None:
         raise CacheunitError(fault)
 

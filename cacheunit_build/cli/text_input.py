@@ -32,6 +32,12 @@ class TextCounter:
     target: LoadedTarget | None
     unit: int
 
+    @property
+    def left_out(self) -> tuple[str, ...] | None:
+        """The tokens that the tokenizer puts in front of a text, and the bare text lacks; None if that is not known."""
+        tokens = () if self.target else self.tokenizer.start_tokens
+        return None if tokens is None else tuple(text for text, _ in tokens)
+
 
 def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the argument and the options of a command on one text; the first one is the first in its help."""

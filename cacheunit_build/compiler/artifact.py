@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.compiler.frozen_options import frozen_options, option_keys
 from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
 from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
 from cacheunit_build.compiler.turns import user_message
@@ -50,8 +51,8 @@ def compile_artifact(
         read: returns the bytes of a source file, to find the line of a fault.
 
     Raises:
-        CacheunitError: the target has no place for tools or examples, the text contains control tokens of the target,
-            no padding reaches the boundary, or the budget is exceeded.
+        CacheunitError: the target has no place for tools, examples or options, the text contains control tokens of the
+            target, no padding reaches the boundary, or the budget is exceeded.
     """
     steps = _ArtifactCompiler(variant, rendered, tools, loaded)
     steps.refuse_missing_places()
@@ -75,6 +76,7 @@ class _ArtifactCompiler:
         self._target = loaded.target
         self._name = f"{variant.name} for {loaded.target.name}"
         self._counts: dict[str, StaticTokens] = {}
+        self._options = frozen_options(variant.manifest, loaded.target)
         schemas = (compact_json([tool.name, tool.description, tool.schema]).decode() for tool in tools)
         self._content = [rendered.system, *(turn.text for turn in rendered.turns), *schemas]
 
@@ -97,10 +99,11 @@ class _ArtifactCompiler:
             system=self._rendered.system + padding,
             tools=tuple(openai_tool(tool) for tool in self._tools),
             turns=self._rendered.turns,
+            options=self._options.for_frame,
         )
 
     def refuse_missing_places(self) -> None:
-        """Raises a fault for tools or examples that the request format or the frame has no place for."""
+        """Raises a fault for tools, examples or options that the request format or the frame has no place for."""
         fixed_frame = self._target.frame.plain and not self._loaded.tokenizer.margin
         for key, present in (("tools", self._tools), ("examples", self._rendered.turns)):
             if present and not self._loaded.request_format.has_messages:
@@ -110,6 +113,10 @@ class _ArtifactCompiler:
             if present and fixed_frame:
                 hint = "give the target the model's own chat_template or encoder"
                 raise CacheunitError(self._fault(f"the target's frame has no template for {key}", key, hint))
+        for name in () if self._loaded.tokenizer.margin else self._options.uncounted:
+            message = f"{self._name}: the target's frame does not tell how `{name}` changes the prefix"
+            hint = 'give the target a chat_template or encoder, and the option an "argument" that takes its value'
+            raise CacheunitError(self._manifest.fault(message, *option_keys(self._manifest, name), hint=hint))
 
     def refuse_control_tokens(self, read: Callable[[str], bytes | None]) -> None:
         """Raises a fault for each control token of the target in the text, at the first source line that has it."""
@@ -168,14 +175,17 @@ class _ArtifactCompiler:
         return replace(plan, reason="; ".join(notes))
 
     def _notes(self, unpadded: StaticTokens) -> Iterator[str]:
-        """Yields what an exact count leaves out, and what later turns change."""
+        """Yields what a count includes of options, what an exact one leaves out, and what later turns change."""
         frame = self._target.frame
+        yield from self._options.notes()
         if self._loaded.tokenizer.margin:
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
         if self._tools and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
+        if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
+            yield note
         if unpadded.change is not None:
             lost = unpadded.first_turn - unpadded.tokens
             yield f"later turns change {lost} tokens that requests of one turn share, so these are not counted"
@@ -259,9 +269,10 @@ class _ArtifactCompiler:
             unstable=padded.unstable,
             later_turns=self._later_turns(padded),
             literal=self._literal(padded),
-            segments=segment_fingerprints(self._rendered, self._tools, padding),
+            segments=segment_fingerprints(self._rendered, self._tools, padding, self._options.values),
             variant=self._variant,
             tools=tuple(self._tools),
+            options=self._options.values,
         )
 
     def _parts(self, padding: str) -> PrefixParts:
@@ -271,6 +282,7 @@ class _ArtifactCompiler:
             tools=self._tools,
             turns=self._rendered.turns,
             marker=self._target.cache.marker,
+            options=self._options.values,
         )
 
     def _markers(self, parts: PrefixParts, padded: StaticTokens) -> tuple[int, ...]:
@@ -316,12 +328,15 @@ def _tokens_up_to(place: MarkerPlace, parts: PrefixParts, padded: StaticTokens, 
     return common_prefix(padded.ids, tokenizer.encode(padded.framed_prefix[:end]))
 
 
-def segment_fingerprints(rendered: Rendered, tools: Sequence[Tool], padding: str) -> Mapping[str, str]:
-    """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples."""
+def segment_fingerprints(
+    rendered: Rendered, tools: Sequence[Tool], padding: str, options: Mapping[str, Any] | None = None
+) -> Mapping[str, str]:
+    """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples, options."""
     parts = {
         "system": rendered.system.encode(),
         "padding": padding.encode(),
         "tools": compact_json([openai_tool(tool) for tool in tools]) if tools else b"",
         "examples": compact_json(plain_messages(rendered.turns)) if rendered.turns else b"",
+        "options": compact_json(options) if options else b"",
     }
     return {name: fingerprint(data) for name, data in parts.items() if data}

@@ -74,8 +74,12 @@ def padding_for(text: str, tokenizer: Tokenizer, *, target: LoadedTarget | None,
     """Returns the padding that ends `text` on a boundary of `unit` tokens.
 
     Raises:
-        CacheunitError: the text is empty, the unit is unknown, or no padding reaches the boundary.
+        CacheunitError: the text is empty, the unit is unknown, the count is an estimate, or no padding reaches the
+            boundary.
     """
+    if tokenizer.margin:
+        message = f"the count is an estimate (±{tokenizer.margin * 100:.0f} %), so no padding is known to end on a unit"
+        raise fail(message, hint="name a target whose own vocabulary is available")
     if not text:
         raise fail("the text is empty: there is nothing to pad")
     if unit <= 0:

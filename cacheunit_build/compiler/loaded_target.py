@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.static_tokens import static_tokens
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
+from cacheunit_build.domain.front_options import TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import TurnChange
     from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
     from cacheunit_build.domain.source_map import SourceLine
-    from cacheunit_build.domain.target import Frame, Target
+    from cacheunit_build.domain.target import Frame, RequestOption, Target
     from cacheunit_build.request_formats.base import RequestFormat
 
 
@@ -32,7 +33,7 @@ class LoadedTarget:
         target: the target.
         tokenizer: its vocabulary.
         frame: returns the text that the model reads of a conversation.
-        frame_lookups: the files of the project that the frame was loaded from.
+        frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
     """
 
@@ -61,13 +62,14 @@ class LoadedTarget:
     def identity(self) -> TargetIdentity:
         """What the lock has of it: format, cache rule, options and models, fingerprints of frame and vocabulary."""
         target = self.target
-        frame = {**asdict(target.frame), "files": [lookup.fingerprint for lookup in self.frame_lookups]}
+        files = [lookup.fingerprint for lookup in self.frame_lookups if lookup.fingerprint is not None]
+        frame = {**asdict(target.frame), "files": files}
         return TargetIdentity(
             format=target.request,
             cache=replace(target.cache, evidence=(), warm_up_requests=1, best_effort=False),  # these decide no number
             frame=fingerprint_json(frame),
             tokenizer=self.tokenizer.identity,
-            options={item.name: LockedOption(effect=item.effect, neutral=item.neutral) for item in target.options},
+            options={item.name: _locked_option(item, target.frame) for item in target.options},
             models=target.models,
         )
 
@@ -101,6 +103,34 @@ class LoadedTarget:
             return self.frame.line_at(change.first, change.offset)
         return None
 
+    def start_note(self, framed: str) -> str | None:
+        """Returns what happens to the tokens that the tokenizer puts in front of a prompt; None if there are none.
+
+        Only for requests without messages: a server adds no tokens to what a chat template makes of messages.
+
+        Args:
+            framed: a text that the model reads.
+        """
+        tokens = self.tokenizer.start_tokens
+        if tokens == ():
+            return None
+        if tokens is None:
+            return "the tokenizer's post-processor is of an unknown kind: what it puts in front is left out"
+        start = "".join(text for text, _ in tokens)
+        if framed.startswith(start):
+            return f"counted with {start}, which the tokenizer puts in front of a text"
+        return f"the tokenizer puts {start} in front of a text, the target's frame does not: left out"
+
+
+def _locked_option(option: RequestOption, frame: Frame) -> LockedOption:
+    """Returns an option as the lock has it: what the target's frame was counted with is neutral."""
+    neutral = option.neutral
+    if option.argument is not None and option.argument in frame.arguments:
+        neutral = (frame.arguments[option.argument],)
+    elif option.name == TEMPLATE_VARIABLES and frame.arguments:
+        neutral = (dict(frame.arguments),)
+    return LockedOption(effect=option.effect, neutral=neutral)
+
 
 def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     """Loads the vocabulary and the frame of a target.
@@ -117,14 +147,32 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     try:
         tokenizer = adapters.tokenizers.load(target.tokenizer)
         frame, lookups = _load_frame(target, adapters)
+        start = _start_text(target, tokenizer)
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
+    if start:
+        tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(target.frame, before=start))
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
         target=target, tokenizer=tokenizer, frame=frame, frame_lookups=lookups, vocabulary_lookups=vocabulary
     )
+
+
+def _start_text(target: Target, tokenizer: Tokenizer) -> str:
+    """Returns the start tokens that a server adds to the prompts of a target, where no frame says what it adds.
+
+    Raises:
+        CacheunitError: it is not known what the tokenizer puts in front of a text.
+    """
+    frame = target.frame
+    if FORMATS[target.request].has_messages or tokenizer.margin or not frame.plain or frame.before or frame.after:
+        return ""
+    if tokenizer.start_tokens is None:
+        hint = "set it: frame.before is the text in front of the prompt"
+        raise fail("the tokenizer's post-processor is of an unknown kind: it may put tokens in front", hint=hint)
+    return "".join(text for text, _ in tokenizer.start_tokens)
 
 
 def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
@@ -135,13 +183,22 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
         return (concatenated if estimated else fixed_frame(frame)), ()
     file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
     path = normal_path(file if frame.chat_template else f"{file}.py")
-    data = adapters.files.read(path)
+    lookups: list[Lookup] = []
+
+    def read(path: str) -> bytes | None:
+        data = adapters.files.read(path)
+        lookups.append(Lookup(path=path, fingerprint=None if data is None else fingerprint(data)))
+        return data
+
+    data = read(path)
     if data is None:
         raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
-    lookups = (Lookup(path=path, fingerprint=fingerprint(data)),)
+    framed: Callable[[Conversation], str]
     if frame.chat_template is not None:
-        return load_chat_template(data, path, frame.arguments), lookups
-    return adapters.encoder(data, path, function, frame.arguments), lookups
+        framed = load_chat_template(data, path, frame.arguments, read)
+    else:
+        framed = adapters.encoder(data, path, function, frame.arguments)
+    return framed, tuple(lookups)
 
 
 def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
@@ -152,4 +209,5 @@ def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
 def concatenated(conversation: Conversation) -> str:
     """Returns all parts one after the other, for an estimate: no frame would make it exact."""
     tools = "".join(compact_json(tool).decode() for tool in conversation.tools)
-    return "\n".join([tools, conversation.system, *(turn.text for turn in conversation.turns)])
+    options = [compact_json(value).decode() for value in conversation.options.values()]
+    return "\n".join([*options, tools, conversation.system, *(turn.text for turn in conversation.turns)])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.artifact import compile_artifact
+from cacheunit_build.compiler.frozen_options import unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import fingerprint
@@ -147,7 +148,7 @@ class PrefixCompiler:
             return []
 
     def _targets_of(self, manifest: Manifest) -> tuple[list[Target], list[Fault]]:
-        """Returns the selected targets of a manifest, or of the project, and faults for unknown and repeated ones."""
+        """Returns the selected targets of a manifest, or of the project, and faults of names and options."""
         targets: list[Target] = []
         faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._settings.targets):
@@ -156,9 +157,11 @@ class PrefixCompiler:
                 faults.append(self._unknown_target(manifest, name, index))
             elif target in targets:
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
-            elif self._selection.target in (None, target.name):
+            else:
                 targets.append(target)
-        return targets, faults
+        if not faults:
+            faults += unlisted_options(manifest, targets)
+        return [target for target in targets if self._selection.target in (None, target.name)], faults
 
     def _unknown_target(self, manifest: Manifest, name: str, index: int) -> Fault:
         """Returns a fault in the manifest, or in the settings where the manifest names no targets."""

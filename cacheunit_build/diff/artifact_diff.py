@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cacheunit_build.compiler.frozen_options import changed_options, frozen_options, hidden_effects, option_keys
 from cacheunit_build.diff.change_location import SourceChanges
 from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_rule import ChangeImpact
@@ -37,6 +38,7 @@ class ArtifactDiff:
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
         """Returns a difference with what stays cached, the first change, cost and texts of a changed artifact."""
         target = self._new.target(new).target
+        old_rule = self._old.target(old).target.cache
         impact = self._impact(old, new)
         same_tokens = impact.first == old.entry.tokens == new.entry.tokens
         return replace(
@@ -44,7 +46,7 @@ class ArtifactDiff:
             still_cached=impact.still_cached,
             recomputed=impact.recomputed,
             first=self._first_change(old, new, None if same_tokens else impact.first),
-            cost=target.cache.cost(impact.still_cached, old.entry, new.entry),
+            cost=target.cache.cost(impact.still_cached, (old.entry, old_rule), new.entry),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
             why=impact.why,
@@ -88,7 +90,23 @@ class ArtifactDiff:
         blocks, old_blocks = self._new.blocks(new), self._old.blocks(old)
         on_block = blocks[: len(old_blocks)] == old_blocks
         ids = self._old.ids(old), self._new.ids(new)
-        return target.target.cache.impact(old.entry, new.entry, ids, on_block=on_block)
+        impact = target.target.cache.impact(old.entry, new.entry, ids, on_block=on_block)
+        return self._with_options(impact, old, new)
+
+    def _with_options(self, impact: ChangeImpact, old: Artifact, new: Artifact) -> ChangeImpact:
+        """Returns an impact with what changed options do to the cache, where the token ids do not show it."""
+        sides = [
+            frozen_options(artifact.variant.manifest, snapshot.target(artifact).target)
+            for snapshot, artifact in ((self._old, old), (self._new, new))
+        ]
+        effects = hidden_effects(*sides)
+        if effects & {"front", "cache"}:
+            first = 0 if "front" in effects else impact.first
+            return ChangeImpact(first=first, still_cached=0, recomputed=new.entry.tokens)
+        if effects:
+            why = "the options changed, and where they change the prefix is unknown"
+            return replace(impact, still_cached=None, recomputed=None, why=why)
+        return impact
 
     def _first_change(self, old: Artifact, new: Artifact, token: int | None) -> FirstChange:
         old_text, new_text = old.text.decode(), new.text.decode()
@@ -110,6 +128,8 @@ class ArtifactDiff:
             return "padding" if all(offset >= end for end in ends) else "system"
         if old.tools != new.tools:
             return "tools"
+        if old.options != new.options:
+            return "options"
         return "examples" if self._old.turns(old) != self._new.turns(new) else "frame"
 
     def _system_text_differs_first(self, old: Artifact, new: Artifact) -> bool:
@@ -129,6 +149,8 @@ class ArtifactDiff:
             return self._changes.locate(_tool_chain(old, new), (), others, below=True)
         if part == "examples":
             return self._changes.locate(*self._turn_chains(old, new), others)
+        if part == "options":
+            return self._changes.locate(_option_chain(old, new), (), others, below=True)
         if part == "frame":
             frame = [lookup.path for lookup in self._new.target(new).lookups]
             return self._changes.locate((), (), [*frame, *reversed(others)])
@@ -144,6 +166,13 @@ class ArtifactDiff:
         maps = self._new.maps(new).turns[index : index + 1], self._old.maps(old).turns[index : index + 1]
         new_chains, old_chains = ([found.at(offset) for found in side if offset < len(found.text)] for side in maps)
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())
+
+
+def _option_chain(old: Artifact, new: Artifact) -> SourceChain:
+    """Returns the line of the first option that changed in the manifest, or of the key of all options."""
+    manifest = new.variant.manifest
+    name = changed_options(old.options, new.options)[0]
+    return (SourceLine(path=manifest.path, line=manifest.line(*option_keys(manifest, name)) or 1),)
 
 
 def _tool_chain(old: Artifact, new: Artifact) -> SourceChain:

@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cacheunit_build.compiler.frozen_options import frozen_options
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.diff.snapshot import Snapshot
+from cacheunit_build.domain.fingerprint import fingerprint_json
 from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_SECTIONS = 8
 """How many shared sections are tried at the front, for each target."""
+
+_BITS_OF_AN_ID = 32
 
 _SHORTEST_SECTION = 200
 """Characters: a shorter section is seldom a unit."""
@@ -155,7 +159,7 @@ def _node(ids: Mapping[str, Sequence[int]], start: int, unit: int) -> SharingNod
 def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> TargetSharing:
     target = snapshot.target(artifacts[0]).target
     unit = target.cache.unit or 1
-    ids = {artifact.prefix: snapshot.ids(artifact) for artifact in artifacts}
+    ids = {artifact.prefix: _apart(snapshot.ids(artifact), snapshot, artifact) for artifact in artifacts}
     tree = sharing_tree(ids, unit)
     candidates = _candidates(snapshot, artifacts)[:MOST_SECTIONS]
     sections = [_section(snapshot, artifacts, candidate, tree.saved, unit) for candidate in candidates]
@@ -168,6 +172,19 @@ def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> Target
         units=sum(len(own) // unit for own in ids.values()),
         sections=tuple(sorted(sections, key=lambda section: (-section.units, section.path))),
     )
+
+
+def _apart(ids: Sequence[int], snapshot: Snapshot, artifact: Artifact) -> Sequence[int]:
+    """Returns token ids that differ from those of artifacts with other frozen options, where the ids do not show these.
+
+    Without such options they are the ids themselves; else each is moved by a number that the options give.
+    """
+    frozen = frozen_options(artifact.variant.manifest, snapshot.target(artifact).target)
+    hidden = {name: frozen.values[name] for name in frozen.hidden}
+    if not hidden:
+        return ids
+    start = int(fingerprint_json(hidden).rpartition(":")[2], 16) << _BITS_OF_AN_ID
+    return [start + token for token in ids]
 
 
 def _candidates(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> list[_Candidate]:
@@ -201,9 +218,13 @@ def _section(
 ) -> SharedSection:
     """Returns what is shared in addition if the candidate is first in the system text of all that have it."""
     moved: Mapping[str, Sequence[int]] = {
-        artifact.prefix: _ids_with_first(snapshot, artifact, candidate.text)
-        if artifact.prefix in candidate.names
-        else snapshot.ids(artifact)
+        artifact.prefix: _apart(
+            _ids_with_first(snapshot, artifact, candidate.text)
+            if artifact.prefix in candidate.names
+            else snapshot.ids(artifact),
+            snapshot,
+            artifact,
+        )
         for artifact in artifacts
     }
     tokens = len(snapshot.target(artifacts[0]).tokenizer.encode(candidate.text))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +94,7 @@ class Artifact:
         segments: the fingerprint of each part.
         variant: the variant that it was made from.
         tools: the tools that it was made from.
+        options: the values of request options that are frozen in it, by name.
     """
 
     record: ArtifactRecord
@@ -107,6 +108,7 @@ class Artifact:
     segments: Mapping[str, str]
     variant: Variant
     tools: tuple[Tool, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:

@@ -292,22 +292,28 @@ class CacheRule:
             return f"{minimum}, so whether anything is cached is unknown"
         return None
 
-    def cost(self, still_cached: int | None, old: CountedPrefix | None, new: CountedPrefix) -> Cost:
+    def cost(self, still_cached: int | None, old: tuple[CountedPrefix, CacheRule] | None, new: CountedPrefix) -> Cost:
         """Returns the cost of a change.
 
         Args:
             still_cached: static tokens of the new version that the old cache entry still serves; None where unknown.
-            old: the version before the change; None where there was none.
+            old: the version before the change, with the rule of its target; None where there was none.
             new: the version after the change.
         """
-        if self.read is None or any(self.predict(version).tokens is None for version in (old, new) if version):
+        before = 0.0 if old is None else old[1].price_of_hit(old[0])
+        after, cached = self.price_of_hit(new), self.predict(new).tokens
+        if before is None or after is None or cached is None or self.read is None:
             return Cost(one_time=None, per_million=None)
-        before = (0, 0) if old is None else (old.tokens, self.reusable(old.tokens, old.markers) or 0)
-        after = new.tokens, self.reusable(new.tokens, new.markers) or 0
-        uncached = None if still_cached is None else max(0, after[1] - still_cached)
+        uncached = None if still_cached is None else max(0, cached - still_cached)
         one_time = None if uncached is None or self.write is None else uncached * (self.write - self.read)
-        old_price, new_price = (served * self.read + (tokens - served) for tokens, served in (before, after))
-        return Cost(one_time=one_time, per_million=(new_price - old_price) * MILLION)
+        return Cost(one_time=one_time, per_million=(after - before) * MILLION)
+
+    def price_of_hit(self, prefix: CountedPrefix) -> float | None:
+        """Returns what the static tokens of a prefix cost in a request that a warm cache serves; None if unknown."""
+        cached = self.predict(prefix).tokens
+        if cached is None or self.read is None:
+            return None
+        return cached * self.read + (prefix.tokens - cached)
 
     def padding_gain(self, past: int) -> PaddingGain | None:
         """Returns what padding saves for a prefix with `past` tokens after its last full unit.

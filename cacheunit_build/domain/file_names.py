@@ -27,6 +27,17 @@ def variant_name(prefix: str, axes: Mapping[str, object]) -> str:
     return f"{prefix}@{values}" if values else prefix
 
 
+def axis_values(axes: str) -> list[tuple[str, str]]:
+    """Returns the name and the value of each axis in the part of a variant's name behind the @; none for an empty one.
+
+    locale=de,plan=a%2Fb  ->  (locale, de), (plan, a/b)
+    """
+    from urllib.parse import unquote
+
+    pairs = (item.partition("=") for item in axes.split(",") if item)
+    return [(axis, unquote(value)) for axis, _, value in pairs]
+
+
 def axis_spelling(value: object) -> str:
     """Returns an axis value as it is in a variant's name."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -86,12 +86,14 @@ class Conversation:
         tools: the tools in OpenAI's form, which chat templates take.
         turns: the messages of worked examples.
         following: the messages after the prefix, the user's first.
+        options: the frozen values of request options, by the argument of the frame that takes them.
     """
 
     system: str
     tools: tuple[Mapping[str, Any], ...]
     turns: tuple[Turn, ...]
     following: tuple[Message, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def next_text(self) -> str:

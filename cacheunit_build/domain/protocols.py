@@ -92,6 +92,13 @@ class Tokenizer(Protocol):
     def files(self) -> Sequence[str]:
         """The paths of the files that it was loaded from, if outside of the project."""
 
+    @property
+    def start_tokens(self) -> Sequence[tuple[str, int]] | None:
+        """The text and the id of each token that it puts in front of a text by default; None if that is not known."""
+
+    def with_start_tokens(self) -> Tokenizer:
+        """Returns it for framed texts that begin with its start tokens."""
+
     def control_tokens_in(self, text: str) -> Sequence[str]:
         """Returns the control tokens in a text, each once, in order of appearance."""
 

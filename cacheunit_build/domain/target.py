@@ -15,9 +15,9 @@ _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
 FormatName = str
 """The name of a request format; the table in `request_formats.formats` has all of them."""
 
-OptionEffect = Literal["front", "text", "cache"]
+OptionEffect = Literal["front", "text", "examples", "cache"]
 """What the value of a request option changes: it puts text in front of the prefix, it changes the text of the prefix,
-or the provider keeps a cache of its own for each value."""
+it changes only what stands in front of the worked examples, or the provider keeps a cache of its own for each value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +98,8 @@ class RequestOption(Evidence):
     name: Annotated[str, Limits(min_length=1)]
     """Its key in a request; a dot leads into a mapping, as in `reasoning.effort`."""
     effect: OptionEffect
-    """What its value changes: text in front of the prefix (front), the text of the prefix (text), or which cache is
-    used (cache)."""
+    """What its value changes: text in front of the prefix (front), the text of the prefix (text), only what stands in
+    front of the worked examples (examples), or which cache is used (cache)."""
     neutral: tuple[Any, ...] = ()
     """The values that change nothing, beside leaving it out."""
     argument: str | None = None

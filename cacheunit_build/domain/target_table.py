@@ -47,14 +47,25 @@ def _with_present_keys(table: Mapping[str, Any]) -> dict[str, Any]:
 def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `over` laid over `base`: tables are merged, other values replaced.
 
-    A vocabulary, a frame and a cache rule of another kind replace the whole table of the base.
+    A vocabulary, a frame and a cache rule of another kind replace the whole table of the base. Options
+    are merged by name.
     """
     merged = dict(base)
     for key, value in over.items():
         old: Any = merged.get(key)
+        if key == "options" and isinstance(value, list) and isinstance(old, list):
+            merged[key] = _merged_options(old, value)
+            continue
         merges = isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value)
         merged[key] = _overlaid(old, value) if merges else value
     return merged
+
+
+def _merged_options(base: list[Any], over: list[Any]) -> list[Any]:
+    """Returns the options of `base` and `over`; one of the same name replaces that of the base."""
+    names = [option.get("name") for option in over if isinstance(option, dict)]
+    kept = [option for option in base if not (isinstance(option, dict) and option.get("name") in names)]
+    return [*kept, *over]
 
 
 def _merges(key: str, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:

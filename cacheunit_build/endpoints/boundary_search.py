@@ -43,6 +43,8 @@ _FIRST_PREFIX_ID = 1_000
 _MAX_DOUBLINGS = 1
 """How often a prefix is made twice as long where it ends in the first unit."""
 _MAX_RUNS = 2
+_NEAR = 16
+"""The longest step with which a boundary is searched behind a hit, before it is searched one unit behind that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,19 +168,25 @@ class BoundarySearch:
         """Returns the shortest prefix that is served as much as `longest`, by growing steps and then by halving.
 
         The search starts at the hit of `longest`. Requests of that length share a little less, since what they share
-        ends before their last token, so they must be served less. The boundary is likely to be near.
+        ends before their last token, so they must be served less. The boundary is likely to be near, or one unit behind
+        that: some servers compute the last unit of a prefix again.
         """
-        low, high = max(0, longest.length - (longest.total - longest.hit)), longest
-        if self._measure(low, high.hit).hit >= high.hit:
+        start, high = max(0, longest.length - (longest.total - longest.hit)), longest
+        below = self._measure(start, high.hit).hit
+        if below >= high.hit:
             raise unknown_rule("the endpoint served more tokens than two requests have in common")
+        low, one_unit_behind = start, start + high.hit - below
         step = 1  # 0 once the boundary is passed
         while high.length - low > 1:
-            middle = low + step if step else (low + high.length) // 2
-            measurement = self._measure(min(middle, high.length - 1), high.hit)
+            if step > _NEAR and low < one_unit_behind < high.length:
+                length, step = one_unit_behind, 1
+            else:
+                length, step = (low + step, 2 * step) if step else ((low + high.length) // 2, 0)
+            measurement = self._measure(min(length, high.length - 1), high.hit)
             if measurement.hit >= high.hit:
                 high, step = measurement, 0
             else:
-                low, step = measurement.length, 2 * step
+                low = measurement.length
         return high
 
     def _find_minimum(self, boundary: Measurement) -> None:

@@ -6,13 +6,14 @@ rule (`boundary_search`), repeat two requests exactly, compare with the server's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.protocols import LimitReachedError
 from cacheunit_build.endpoints.boundary_search import BoundarySearch
 from cacheunit_build.endpoints.metrics import parse_metrics
 from cacheunit_build.endpoints.probe_session import ProbeSession, UnknownRuleError
+from cacheunit_build.endpoints.repeats import RepeatResult, measure_repeats
 from cacheunit_build.endpoints.warmup import find_warmup
 
 if TYPE_CHECKING:
@@ -20,11 +21,9 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.protocols import Endpoint
     from cacheunit_build.endpoints.metrics import ServerMetrics
     from cacheunit_build.endpoints.probe_request import ProbeSettings
+    from cacheunit_build.endpoints.repeats import LastToken, RepeatHit
     from cacheunit_build.endpoints.rule_fit import CacheGrid
     from cacheunit_build.endpoints.warmup import WarmupResult
-
-RepeatHit = Literal["same", "more", "less"]
-LastToken = Literal["recomputed", "served"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +42,6 @@ class LengthObservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepeatResult:
-    """What is served of a request that is repeated exactly.
-
-    Attributes:
-        last_token: whether a request of whole units is served to its end, or its last unit is recomputed; None where
-            that is unknown.
-        verbatim: whether any other repeat is served as much as a request with another continuation; None where that is
-            unknown.
-    """
-
-    last_token: LastToken | None = None
-    verbatim: RepeatHit | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
     """The measured rule of an endpoint. None means unknown.
 
@@ -68,6 +52,7 @@ class ProbeResult:
         offset: tokens in front of everything that the server does not count, modulo the unit.
         warm_up_requests: requests with different continuations until a further one is served.
         delay: seconds after which a write was readable, at the latest.
+        dropped_units: see `RepeatResult`.
         last_token: see `RepeatResult`.
         verbatim: see `RepeatResult`.
         marker: the marker that a request must carry.
@@ -84,6 +69,7 @@ class ProbeResult:
     offset: int | None
     warm_up_requests: int | None
     delay: float | None
+    dropped_units: int | None
     last_token: LastToken | None
     verbatim: RepeatHit | None
     marker: MarkerName | None
@@ -124,7 +110,7 @@ class _Probe:
         except UnknownRuleError as error:
             reasons.append(error.faults[0].message)
         after = parse_metrics(self._endpoint.metrics())
-        grid = None if self._search is None else self._search.fit().grid
+        grid = self._grid()
         if grid is not None and grid.minimum is None:
             reasons.append("the minimum was not found")
         notes = [*self._session.notes, *_metrics_notes(before, after, self._session.tokens_served, grid)]
@@ -136,7 +122,12 @@ class _Probe:
         self._warmup = find_warmup(self._session)
         self._search = BoundarySearch(self._session, self._warmup)
         self._search.run()
-        self._repeats = _measure_repeats(self._search)
+        self._repeats = measure_repeats(self._search)
+
+    def _grid(self) -> CacheGrid | None:
+        """Returns the grid that explains all hits, with the units that the server drops; None where there is none."""
+        grid = None if self._search is None else self._search.fit().grid
+        return None if grid is None else grid.with_dropped_units(self._repeats.dropped_units or 0)
 
     def _result(self, grid: CacheGrid | None, notes: list[str], reason: str | None) -> ProbeResult:
         """Returns what is known, with `grid` as the rule."""
@@ -149,6 +140,7 @@ class _Probe:
             offset=None if grid is None else grid.offset,
             warm_up_requests=None if warmup is None else warmup.warm_up_requests,
             delay=None if warmup is None else warmup.delay,
+            dropped_units=self._repeats.dropped_units,
             last_token=self._repeats.last_token,
             verbatim=self._repeats.verbatim,
             marker=None if warmup is None else warmup.prefix.marker,
@@ -179,59 +171,6 @@ class _Probe:
             )
             for _, measurement in sorted(self._search.measurements.items())
         )
-
-
-def _measure_repeats(search: BoundarySearch) -> RepeatResult:
-    """Repeats requests exactly, and compares their hits with the measured rule.
-
-    Where parts of a prefix are served, one request consists of whole units, the other ends inside a unit. An example
-    with units of 128 tokens:
-
-        request tokens   hit of the repeat   conclusion
-        1,536            1,536               last_token `served`
-        1,536            1,408               last_token `recomputed`: the last unit is lost
-        1,472            1,408               verbatim `same`
-        1,472            1,472               verbatim `more`
-    """
-    grid = search.fit().grid
-    if grid is None:
-        return RepeatResult()
-    longest = search.measurements[max(search.measurements)]
-    if search.whole_prefixes_only:
-        _, hit = _send_twice(search, longest.length, continuation_in_system=False)
-        return RepeatResult(verbatim=_compare(hit, longest.length + grid.leading_tokens))
-    after_filler = longest.total - longest.length - grid.leading_tokens
-    length = longest.length - (longest.total + grid.offset) % grid.unit
-    total, hit = _send_twice(search, length, continuation_in_system=True)
-    last_token: LastToken = "served" if hit >= total else "recomputed"
-    if grid.unit == 1:
-        return RepeatResult(last_token=last_token, verbatim="same" if hit in (total, total - 1) else "less")
-    length -= grid.unit // 2
-    _, hit = _send_twice(search, length, continuation_in_system=True)
-    return RepeatResult(last_token=last_token, verbatim=_compare(hit, grid.hit(length + after_filler)))
-
-
-def _compare(hit: int, expected: int) -> RepeatHit:
-    """Returns how a hit compares with the expected one."""
-    return "same" if hit == expected else "more" if hit > expected else "less"
-
-
-def _send_twice(search: BoundarySearch, length: int, *, continuation_in_system: bool) -> tuple[int, int]:
-    """Sends a request with a new continuation, then exactly again until it is served.
-
-    Returns:
-        The tokens of the request, and the hit of the last repeat.
-    """
-    session, warmup = search.session, search.warmup
-    prefix = replace(warmup.prefix, length=length, continuation_in_system=continuation_in_system)
-    request = session.with_new_continuation(prefix)
-    total, hit = session.send(request).prompt or 0, 0
-    for _ in range(warmup.warm_up_requests + 1):
-        session.endpoint.wait(warmup.delay)
-        hit = session.send(request).hit or 0
-        if hit > warmup.baseline_hit:
-            break
-    return total, hit
 
 
 def _metrics_notes(

@@ -70,6 +70,7 @@ class ProbeRequest:
         continuation_in_system: whether that word ends the system text, inside the part that may be cached. Otherwise it
             is the user message.
         marker: the cache marker that the request carries; None for none.
+        extension: number of the word behind the user message; None for none.
     """
 
     prefix_id: int
@@ -77,6 +78,7 @@ class ProbeRequest:
     continuation: int
     continuation_in_system: bool
     marker: MarkerName | None = None
+    extension: int | None = None
 
 
 def probe_body(request: ProbeRequest, settings: ProbeSettings, filler: str) -> dict[str, Any]:
@@ -92,6 +94,8 @@ def probe_body(request: ProbeRequest, settings: ProbeSettings, filler: str) -> d
     continuation = _CONTINUATIONS[request.continuation % len(_CONTINUATIONS)]
     system = f"Go{nonce}{filler * request.length}" + (f" {continuation}" if request.continuation_in_system else "")
     user = _USER_MESSAGE if request.continuation_in_system else continuation
+    if request.extension is not None:
+        user += f" {_CONTINUATIONS[request.extension % len(_CONTINUATIONS)]}"
     request_format = settings.request_format
     fragment = request_format.fragment(PrefixParts(system=system, marker=request.marker))
     user = user if request_format.has_messages else f" {user}"

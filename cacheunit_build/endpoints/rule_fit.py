@@ -30,17 +30,26 @@ class CacheGrid:
         offset: tokens in front of everything that the server does not count, modulo the unit.
         minimum: the fewest shared tokens that are served; 0 where the shortest prefix that was sent, or the first unit,
             is served; None where it was not found.
+        dropped_units: the last units that two requests share and that are computed again all the same. The hits of
+            prefixes do not show them, so a fitted grid has none, and fewer leading tokens instead.
     """
 
     unit: int
     leading_tokens: int
     offset: int
     minimum: int | None
+    dropped_units: int = 0
 
     def hit(self, length: int) -> int:
         """Returns the tokens served of a prefix with `length` tokens of filler, if it reaches the minimum."""
         shared = length + self.leading_tokens + self.offset
-        return shared - shared % self.unit - self.offset
+        return shared - shared % self.unit - self.offset - self.dropped_units * self.unit
+
+    def with_dropped_units(self, units: int) -> CacheGrid:
+        """Returns the grid with the same hits of a server that drops units: requests then share as many tokens more."""
+        more = units * self.unit
+        minimum = self.minimum + more if self.minimum else self.minimum
+        return replace(self, leading_tokens=self.leading_tokens + more, minimum=minimum, dropped_units=units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.lock import Lock
-from cacheunit_build.domain.sequences import common_prefix
+from cacheunit_build.endpoints.artifact_requests import ArtifactRequests
+from cacheunit_build.endpoints.difference import explain_difference
+from cacheunit_build.endpoints.expected_hit import expected_hit
 from cacheunit_build.lockfile.drift import drift_on_disk
 from cacheunit_build.lockfile.format import read_lock
 
@@ -22,31 +23,32 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.protocols import Adapters, Endpoint, ProjectFiles, Selection
     from cacheunit_build.domain.usage import Usage
 
-USER_MESSAGES = (
-    "Please say in one word what this is about.",
-    "42 is the answer; what was the question?",
-    "\nAnd once more, on a new line: is all well?",
-    "Über alles andere reden wir später.",
-    "那么,请用一句话回答。",
-    "- a list\n- of two items",
-)
-"""The user messages that follow a prefix; no two of them begin with the same token."""
+Verdict = Literal["primed", "as predicted", "not hit", "differs", "unknown"]
 
-Verdict = Literal["primed", "as predicted", "differs", "unknown"]
+FEWEST_ATTEMPTS = 5
+"""The fewest requests by which a best-effort cache is judged."""
+_NOT_REPORTED = "the server does not report cached tokens (vLLM: --enable-prompt-tokens-details)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyResult:
-    """The result of one request.
+    """The result of one request, or of the requests to a best-effort cache.
 
     Attributes:
         prefix: name of the prefix.
         target: name of the target.
         continuation: number of the request, and of the user message that it ends with; the first is 0.
         predicted: tokens predicted to come from the cache; None where nothing is predicted.
-        observed: tokens that the server reports as read from the cache; None where it reports nothing.
-        verdict: `primed` for the first request of an artifact, which only fills the cache.
-        cause: the likely cause of a difference, or why the verdict is `unknown`.
+        observed: tokens that the server reports as read from the cache; of several requests, the hit that differs, or
+            else the best one. None where it reports nothing.
+        verdict: `primed` for the first request of an artifact, which only fills the cache; `not hit` where too few
+            requests to a best-effort cache hit.
+        cause: the cause of a difference, if a test showed one, or why the verdict is `unknown`.
+        facts: what was observed of a difference, one sentence each.
+        hint: what to try next.
+        hits: requests to a best-effort cache that hit as predicted; None for any other cache.
+        requests: requests to a best-effort cache that were compared.
+        share: the share of `requests` that hit as predicted.
     """
 
     prefix: str
@@ -56,6 +58,11 @@ class VerifyResult:
     observed: int | None
     verdict: Verdict
     cause: str | None = None
+    facts: tuple[str, ...] = ()
+    hint: str | None = None
+    hits: int | None = None
+    requests: int | None = None
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +71,17 @@ class VerifySettings:
 
     Attributes:
         attempts: the most requests of an artifact after its first one; more where its target needs more to warm up.
+            At a best-effort target, the requests after the warm-up ones, at least `FEWEST_ATTEMPTS`.
         wait: seconds before each of these.
+        min_share: the share of requests to a best-effort target that must hit as predicted.
+        warm: whether the cache is only to be filled, so that one hit is enough.
         model: name of the model; None for the first that the server lists, or else the first of the target.
     """
 
     attempts: int
     wait: float
+    min_share: float = 0.5
+    warm: bool = False
     model: str | None = None
 
 
@@ -77,6 +89,8 @@ def verify(
     adapters: Adapters, endpoint: Endpoint, selection: Selection, settings: VerifySettings
 ) -> Iterator[VerifyResult]:
     """Sends every selected artifact with different user messages until its hits are as predicted.
+
+    A best-effort target gets a fixed number of requests, of which enough must hit.
 
     Yields:
         The result of each request worth reporting: the first and the last one of each artifact.
@@ -94,7 +108,7 @@ def verify(
         model = served_model or next(iter(loaded.target.models), None)
         if model is None:
             raise fail("the endpoint does not list its models", hint="name one with --model")
-        yield from _ArtifactVerification(artifact, loaded, endpoint, model).run(settings)
+        yield from _Verification(ArtifactRequests(artifact, loaded, endpoint, model), settings).run()
 
 
 def _locked_artifacts(
@@ -132,129 +146,109 @@ def _file_faults(artifact: Artifact, files: ProjectFiles, folder: str) -> Iterat
         yield Fault(message=f"the artifact {what}", path=drift.path, hint='run "cacheunit build"')
 
 
-class _ArtifactVerification:
+class _Verification:
     """Verifies one artifact at one endpoint."""
 
-    def __init__(self, artifact: Artifact, loaded: LoadedTarget, endpoint: Endpoint, model: str) -> None:
-        self._artifact = artifact
-        self._tokenizer = loaded.tokenizer
-        self._rule = loaded.target.cache
-        self._format = loaded.request_format
-        self._endpoint = endpoint
-        self._model = model
-        self._prediction = self._rule.predict(artifact.entry)
-        self._predicted = self._prediction.tokens
+    def __init__(self, requests: ArtifactRequests, settings: VerifySettings) -> None:
+        self._requests = requests
+        self._settings = settings
+        self._warm_up_requests = requests.rule.warm_up_requests
+        self._expected = expected_hit(requests.rule, requests.artifact)
 
-    def run(self, settings: VerifySettings) -> Iterator[VerifyResult]:
-        """Sends a first request that fills the cache, then further ones until one is as predicted.
+    def run(self) -> Iterator[VerifyResult]:
+        """Sends a first request that fills the cache, then further ones.
 
         Yields:
-            The result of the first request, and of the last one.
+            The result of the first request, and of the others.
         """
-        yield self._result(0, self._send(0), "primed", None)
-        attempts = max(settings.attempts, self._rule.warm_up_requests, 1)
-        for attempt in range(1, attempts + 1):
-            self._endpoint.wait(settings.wait)
-            usage = self._send(attempt)
-            verdict = self._verdict(usage)
-            if verdict != "differs" or attempt == attempts:
-                yield self._result(attempt, usage, verdict, self._cause(usage, verdict))
-                return
+        yield self._result(0, self._requests.send(0).hit, "primed")
+        yield self._judge_share() if self._requests.rule.best_effort else self._send_until_met()
 
-    def _result(self, index: int, usage: Usage, verdict: Verdict, cause: str | None) -> VerifyResult:
+    def _send_until_met(self) -> VerifyResult:
+        """Sends requests until one is as predicted, or no attempt is left; returns the result of the last one.
+
+        Where nothing is to be cached, all warm-up requests are sent, since without them there is no hit in any case.
+        """
+        hits: dict[int, int] = {}
+        for number in range(1, max(self._settings.attempts, self._warm_up_requests) + 1):
+            usage = self._requests.send(number, self._settings.wait)
+            why_unknown = self._why_unknown(usage)
+            if usage.hit is None or why_unknown is not None:
+                return self._result(number, usage.hit, "unknown", cause=why_unknown)
+            is_warm = number >= self._warm_up_requests
+            if self._expected.is_met(usage.hit) and (is_warm or self._expected.tokens):
+                return self._result(number, usage.hit, "as predicted")
+            if is_warm:
+                hits[number] = usage.hit
+        return self._difference_result(number, usage.hit, "differs", hits)
+
+    def _judge_share(self) -> VerifyResult:
+        """Sends requests to a best-effort cache; returns the verdict by the share of those that hit as predicted.
+
+        The warm-up requests are not compared. In order to warm the cache only, one hit of any request is enough.
+        """
+        attempts = max(self._settings.attempts, FEWEST_ATTEMPTS)
+        hits: dict[int, int] = {}
+        for number in range(1, self._warm_up_requests + attempts):
+            usage = self._requests.send(number, self._settings.wait)
+            why_unknown = self._why_unknown(usage)
+            if usage.hit is None or why_unknown is not None:
+                return self._result(number, usage.hit, "unknown", cause=why_unknown)
+            if number >= self._warm_up_requests or (self._settings.warm and usage.hit):
+                hits[number] = usage.hit
+            if self._settings.warm and self._expected.is_met(usage.hit):
+                break
+        return self._share_result(number, hits)
+
+    def _share_result(self, last: int, hits: Mapping[int, int]) -> VerifyResult:
+        """Returns the verdict about the compared requests to a best-effort cache.
+
+        predicted  hits                              verdict, with `min_share` 0.5
+        1,024      1,024, 0, 1,024, 1,024, 896       as predicted: 3 of 5
+        1,024      0, 0, 1,024, 0, 0                 not hit: 1 of 5
+        1,024      1,024, 1,024, 1,000, 1,024, 0     differs: 1,000 tokens are no whole units
+        """
+        met = sum(self._expected.is_met(hit) for hit in hits.values())
+        share = met / len(hits)
+        is_enough = met > 0 if self._settings.warm else share >= self._settings.min_share
+        not_allowed = [hit for hit in hits.values() if not self._expected.allows(hit)]
+        if is_enough and not not_allowed:
+            result = self._result(last, max(hits.values()), "as predicted")
+        else:
+            verdict: Verdict = "differs" if not_allowed else "not hit"
+            result = self._difference_result(last, max(not_allowed or hits.values()), verdict, hits)
+        facts = (f"{met} of {len(hits)} requests hit as predicted", *result.facts)
+        return replace(result, facts=facts, hits=met, requests=len(hits), share=share)
+
+    def _difference_result(
+        self, number: int, observed: int | None, verdict: Verdict, hits: Mapping[int, int]
+    ) -> VerifyResult:
+        """Returns the result of hits that differ from the prediction, with what tests show about them."""
+        difference = explain_difference(self._requests, self._expected, hits)
+        result = self._result(number, observed, verdict, cause=difference.cause)
+        return replace(result, facts=difference.facts, hint=difference.hint)
+
+    def _why_unknown(self, usage: Usage) -> str | None:
+        """Returns why a hit cannot be compared with the prediction; None where it can."""
+        if usage.hit is not None:
+            return self._expected.why_unknown
+        if usage.contradictions:
+            return f"the usage that the endpoint reports contradicts itself: {usage.contradictions[0]}"
+        return _NOT_REPORTED
+
+    def _result(self, number: int, observed: int | None, verdict: Verdict, *, cause: str | None = None) -> VerifyResult:
         """Returns the result of the request with this number."""
         return VerifyResult(
-            prefix=self._artifact.prefix,
-            target=self._artifact.target,
-            continuation=index,
-            predicted=None if verdict == "primed" else self._predicted,
-            observed=usage.hit,
+            prefix=self._requests.artifact.prefix,
+            target=self._requests.artifact.target,
+            continuation=number,
+            predicted=None if verdict == "primed" else self._expected.tokens,
+            observed=observed,
             verdict=verdict,
             cause=cause,
         )
 
-    def _send(self, index: int) -> Usage:
-        """Sends the artifact with the user message of this number."""
-        return self._endpoint.send(self._format.route, self._body(index))
 
-    def _body(self, index: int) -> dict[str, Any]:
-        """Returns the request with the user message of this number."""
-        user = USER_MESSAGES[index % len(USER_MESSAGES)]
-        fragment = json.loads(self._artifact.request)
-        return {**self._format.append_user(fragment, user), "model": self._model}
-
-    def _verdict(self, usage: Usage) -> Verdict:
-        """Compares a hit with the prediction; an estimate may be off by its margin."""
-        if usage.hit is None or self._predicted is None:
-            return "unknown"
-        # Where every token counts, the unstable ones may be hit too: not every user message changes them.
-        unstable = self._artifact.unstable if self._rule.serves_every_token else 0
-        fits = self._prediction.low <= usage.hit <= self._prediction.high + unstable
-        return "as predicted" if fits else "differs"
-
-    def _cause(self, usage: Usage, verdict: Verdict) -> str | None:
-        """Returns the likely cause of a difference, or why a verdict is `unknown`; None if it is as predicted."""
-        if usage.hit is None:
-            return "the server does not report cached tokens (vLLM: --enable-prompt-tokens-details)"
-        if self._predicted is None:
-            return "the cache rule of the target is unknown, so nothing is predicted"
-        if verdict != "differs":
-            return None
-        return self._tokens_cause() or self._hit_cause(usage.hit, self._predicted)
-
-    def _tokens_cause(self) -> str | None:
-        """Compares the server's token ids with the target's; returns how they differ.
-
-        None where they agree, the server does not offer its ids, or the target's count is an estimate.
-        """
-        if self._artifact.margin:
-            return None
-        expected = list(self._tokenizer.encode(self._artifact.framed_prefix))
-        actual = self._endpoint.tokenize(self._model, self._artifact.framed_prefix)
-        # Some servers add a start token of their own.
-        if actual is not None and expected not in (list(actual), list(actual)[1:]):
-            return f"different tokenizer: {len(actual):,} tokens on the server, {len(expected):,} in the target"
-        if not self._format.has_chat_template:
-            return None
-        whole_request = self._endpoint.tokenize_chat(self._body(0))
-        static = expected[: self._artifact.entry.tokens]
-        if whole_request is None:
-            return None
-        shared = common_prefix(static, list(whole_request))
-        if shared == len(static):
-            return None
-        return f"different chat template: the server's text differs from the target's frame from token {shared:,} on"
-
-    def _hit_cause(self, hit: int, predicted: int) -> str:
-        """Returns the likely cause of a hit that is not the predicted one: the first row that fits.
-
-        hit                                      likely cause
-        0, prefix of less than two minima        a higher minimum
-        no multiple of the unit                  another unit
-        one unit less, with unstable tokens      the last token merges
-        whole units less, but not 0              a larger unit, another template, or eviction
-        0                                        not in the cache
-        anything else                            another template, or another count
-        """
-        if hit == 0 and self._artifact.entry.tokens < (self._rule.minimum or 0) * 2:
-            return "nothing is cached: the endpoint's minimum may be higher than the target's"
-        if self._rule.has_units and self._rule.unit:
-            unit = self._rule.unit
-            if hit % unit:
-                return f"the hit is not a multiple of {unit}: the endpoint has a different unit"
-            if predicted - hit == unit and self._artifact.unstable:
-                return (
-                    "the last token merges with the user message and costs one unit: end the frame with a control token"
-                )
-            if 0 < hit < predicted:
-                units = (predicted - hit) // unit
-                fewer = f"{units:,} unit{'s' * (units != 1)} fewer than predicted"
-                return f"{fewer}: a larger unit, a different chat template, or eviction"
-        if hit == 0:
-            return "cold: not written yet, evicted, sent to another machine, or a chat template that begins differently"
-        return "the chat template differs, or the endpoint counts tokens differently"
-
-
-def nothing_differs(results: Sequence[VerifyResult]) -> bool:
-    """Whether no result has the verdict `differs`."""
-    return all(result.verdict != "differs" for result in results)
+def has_passed(results: Sequence[VerifyResult]) -> bool:
+    """Returns whether no result differs from the prediction, and best-effort targets hit often enough."""
+    return all(result.verdict not in ("differs", "not hit") for result in results)

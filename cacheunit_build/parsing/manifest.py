@@ -35,6 +35,17 @@ _RESERVED = frozenset(
 """Words of the template language, which cannot name a variable."""
 
 
+_PART_KEYS = {
+    "tools": "tools",
+    "system": "system",
+    "instructions": "system",
+    "prompt": "system",
+    "messages": "examples",
+    "input": "examples",
+}
+"""The key of a manifest for each key of a request that holds a part of the prefix."""
+
+
 def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
     """Returns the manifest of a prefix.
 
@@ -177,8 +188,41 @@ def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
         yield manifest.fault(message, "padding", "hits_per_miss")
 
 
+def _option_faults(manifest: Manifest) -> Iterator[Fault]:
+    """Yields a fault for each option that is a part of the prefix, has no value, or is set twice."""
+    owners: dict[str, str] = {}
+    for key, value in manifest.options.items():
+        part = key.split(".")[0]
+        if part in _PART_KEYS:
+            hint = f'use the key "{_PART_KEYS[part]}" of the manifest'
+            yield manifest.fault(f'"{part}" is a part of the prefix, not an option', "options", key, hint=hint)
+        elif not all(key.split(".")):
+            yield manifest.fault(f'"{key}" is not the name of an option', "options", key)
+        for name, item in _leaves(key, value):
+            if item is None:
+                yield manifest.fault(f'option "{name}" has no value', "options", key, hint="leave it out")
+            if any(key != owner and _overlap(name, other) for other, owner in owners.items()):
+                yield manifest.fault(f'option "{name}" is set twice', "options", key, hint="keep one of them")
+            owners.setdefault(name, key)
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yields the dotted name and the value of each value that is not a mapping with items."""
+    if not isinstance(value, dict) or not value:
+        yield name, value
+        return
+    for key, item in value.items():
+        yield from _leaves(f"{name}.{key}", item)
+
+
+def _overlap(name: str, other: str) -> bool:
+    """Returns whether two dotted names are equal, or one leads to the other."""
+    return f"{name}.".startswith(f"{other}.") or f"{other}.".startswith(f"{name}.")
+
+
 _CHECKS: tuple[Callable[[Manifest], Iterator[Fault]], ...] = (
     *(_missing_segment, _target_faults, _variable_faults, _path_faults, _matrix_faults, _padding_faults),
+    _option_faults,
 )
 """What validation by type cannot check."""
 

@@ -83,7 +83,7 @@ def _version_faults(settings: Settings) -> Iterator[Fault]:
         SpecifierSet(settings.required_version)
     except InvalidSpecifier:
         message = f'"required-version" must be a version specifier, not {settings.required_version!r}'
-        yield settings.fault(message, "required-version", hint='for example ">=0.2,<0.3"')
+        yield settings.fault(message, _version_key(settings), hint='for example ">=0.2,<0.3"')
 
 
 def required_version_fault(settings: Settings, installed: str) -> Fault | None:
@@ -94,7 +94,12 @@ def required_version_fault(settings: Settings, installed: str) -> Fault | None:
         return None
     message = f"the project requires cacheunit {settings.required_version}; this is {installed}"
     hint = "install a release that it allows, or change required-version and build again"
-    return settings.fault(message, "required-version", hint=hint)
+    return settings.fault(message, _version_key(settings), hint=hint)
+
+
+def _version_key(settings: Settings) -> str:
+    """Returns the spelling of the key `required-version` in the file."""
+    return next((key for key in settings.document.value if key.replace("_", "-") == "required-version"), "")
 
 
 def _overlap_faults(settings: Settings) -> Iterator[Fault]:

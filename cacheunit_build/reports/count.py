@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.reports.formatting import plural, units_text, with_former_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cacheunit_build.compiler.count import TextCount
 
 
-def count_report(count: TextCount) -> str:
-    """Returns a count in words."""
+def count_report(count: TextCount, left_out: Sequence[str] | None = ()) -> str:
+    """Returns a count in words.
+
+    Args:
+        count: the count.
+        left_out: the tokens that the tokenizer puts in front of a text, and that are not counted; None if unknown.
+    """
     if count.counted == "estimate":
         lines = [f"~{plural(count.tokens, 'token')}, {count.tokenizer}"]
         lines += [f"not aligned to the unit of {count.unit:,}, since the count is an estimate"] if count.unit else []
@@ -27,6 +34,10 @@ def count_report(count: TextCount) -> str:
     if count.control_tokens:
         lines.append(f"control tokens in the text: {', '.join(count.control_tokens)}")
         lines.append(f"with these read as characters: {count.literal:,} tokens")
+    if left_out is None:
+        lines.append("the tokenizer's post-processor is of an unknown kind: it may put tokens in front, not counted")
+    elif left_out:
+        lines.append(f"the tokenizer puts {''.join(left_out)} in front of a text: not counted")
     return "\n".join(lines)
 
 
@@ -35,6 +46,6 @@ def _units(count: TextCount) -> str:
     return f"{units_text(count.tokens, count.unit)} (unit of {count.unit:,}); {missing}"
 
 
-def count_json(count: TextCount) -> dict[str, Any]:
+def count_json(count: TextCount, left_out: Sequence[str] | None = ()) -> dict[str, Any]:
     """Returns the report as JSON values."""
-    return with_former_keys(asdict(count), {"soft": "unstable"})
+    return with_former_keys({**asdict(count), "left_out": left_out}, {"soft": "unstable"})

@@ -58,6 +58,7 @@ def probe_text(result: ProbeResult, context: ProbeContext) -> str:
         ("marker", "unknown" if result.kind == "unknown" else result.marker or "not needed"),
         ("warm-up", "unknown" if requests is None else plural(requests, "request")),
         ("delay", _delay(result.delay)),
+        ("dropped", _dropped(result)),
         ("last token", _last_token(result)),
         ("repeat", _VERBATIM[result.verbatim]),
         ("sent", f"{plural(result.requests, 'request')}, {plural(result.tokens_sent, 'token')}"),
@@ -71,6 +72,18 @@ def probe_text(result: ProbeResult, context: ProbeContext) -> str:
     return "\n\n".join(paragraphs)
 
 
+def _dropped(result: ProbeResult) -> str:
+    """Returns how many of the last units that two requests share are computed again."""
+    if result.dropped_units is None:
+        return "unknown"
+    return f"{_dropped_text(result.dropped_units)} of what two requests share" if result.dropped_units else "none"
+
+
+def _dropped_text(units: int) -> str:
+    """Returns the units that are dropped as text, such as `the last unit` or `the last 2 units`."""
+    return "the last unit" if units == 1 else f"the last {units} units"
+
+
 def _last_token(result: ProbeResult) -> str:
     """Returns what happens to the last token of a request that is repeated exactly."""
     if result.kind == "breakpoints":
@@ -79,7 +92,7 @@ def _last_token(result: ProbeResult) -> str:
         None: "unknown",
         "served": "served: a request of whole units is served to its end",
         "recomputed": "recomputed"
-        + (": a request of whole units loses its last one" if result.kind == "blocks" else ""),
+        + (": an exact repeat of whole units loses its last one" if result.kind == "blocks" else ""),
     }
     return texts[result.last_token]
 
@@ -156,6 +169,8 @@ def _cache_lines(table: str, base: Target | None, result: ProbeResult) -> list[s
     """Returns the table of the cache rule."""
     numbers = {"unit": result.unit, "minimum": result.minimum, "warm_up_requests": result.warm_up_requests}
     lines = [f"[{table}.cache]", f"kind = {_quote(result.kind)}"]
+    if result.dropped_units or (base is not None and base.cache.dropped_units and result.dropped_units is not None):
+        numbers["dropped_units"] = result.dropped_units
     lines += [f"{key} = {number}" for key, number in numbers.items() if number is not None]
     if result.marker is not None:
         lines.append(f"marker = {_quote(result.marker)}")
@@ -196,6 +211,9 @@ def _claims(result: ProbeResult) -> list[str]:
     elif result.minimum == 0:
         shortest = min((item.shared or 0 for item in result.observations if item.hit), default=0)
         claims.append(f"no minimum was seen: a prefix of {shortest:,} tokens is served")
+    if result.dropped_units:
+        verb = "is" if result.dropped_units == 1 else "are"
+        claims.append(f"{_dropped_text(result.dropped_units)} that two requests share {verb} computed again")
     if result.marker is not None:
         claims.append(f"nothing is served without {result.marker}")
     if result.warm_up_requests is not None:

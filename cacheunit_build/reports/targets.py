@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.formatting import Table, columns, with_former_keys
+from cacheunit_build.domain.front_options import EFFECTS
+from cacheunit_build.reports.formatting import Table, columns, plural, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.target import Target
+    from cacheunit_build.domain.cache_rule import Evidence
+    from cacheunit_build.domain.target import RequestOption, Target
 
 
 def targets_table(targets: Mapping[str, Target]) -> Table:
@@ -46,12 +49,25 @@ def target_text(target: Target) -> str:
         ("  chat template", frame.chat_template or ""),
         ("  encoder", frame.encoder or ""),
         ("  cache", f"{cache.kind}, unit {_unit(target)}, minimum {_number(cache.minimum)}"),
+        ("  dropped", f"the last {plural(cache.dropped_units, 'unit')}" if cache.dropped_units else ""),
+        ("  hits", "not guaranteed: best effort" if cache.best_effort else ""),
         ("  prices", f"read {_number(cache.read)}, write {_number(cache.write)} (an uncached input token is 1)"),
         ("  money", _money(target)),
         ("  marker", cache.marker or ""),
     ]
-    evidence = [f"\n  {item.grade}, checked {item.checked}: {item.claim}\n    {item.source}" for item in cache.evidence]
-    return "\n".join([target.name, columns([fact for fact in facts if fact[1]]), *evidence])
+    evidence = [f"\n  {_evidence(item)}" for item in cache.evidence]
+    options = [f"\n  option {_option(option)}\n    {_evidence(option)}" for option in target.options]
+    return "\n".join([target.name, columns([fact for fact in facts if fact[1]]), *evidence, *options])
+
+
+def _evidence(item: Evidence) -> str:
+    return f"{item.grade}, checked {item.checked}: {item.claim}\n    {item.source}"
+
+
+def _option(option: RequestOption) -> str:
+    """Returns name and effect of an option, with the values that change nothing."""
+    neutral = ", ".join(json.dumps(value, ensure_ascii=False) for value in option.neutral)
+    return f"{option.name}: {EFFECTS[option.effect]}{f'; not with {neutral}' if neutral else ''}"
 
 
 def _money(target: Target) -> str:
@@ -82,7 +98,7 @@ def targets_json(targets: Mapping[str, Target]) -> dict[str, Any]:
 def _target_json(target: Target) -> dict[str, Any]:
     spec = {} if target.tokenizer is None else asdict(target.tokenizer)
     cache = asdict(target.cache)
-    cache["evidence"] = [{**item, "checked": item["checked"].isoformat()} for item in cache["evidence"]]
+    cache["evidence"] = [_dated(item) for item in cache["evidence"]]
     return {
         "name": target.name,
         "description": target.description,
@@ -91,5 +107,11 @@ def _target_json(target: Target) -> dict[str, Any]:
         "tokenizer": {key: value for key, value in spec.items() if value is not None},
         "frame": asdict(target.frame),
         "cache": with_former_keys(cache, {"primes": "warm_up_requests"}),
+        "options": [_dated(asdict(option)) for option in target.options],
         "price": None if target.price is None else asdict(target.price),
     }
+
+
+def _dated(evidence: dict[str, Any]) -> dict[str, Any]:
+    """Returns evidence with its day as text."""
+    return {**evidence, "checked": evidence["checked"].isoformat()}

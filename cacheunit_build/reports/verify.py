@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.endpoints.verify import nothing_differs
+from cacheunit_build.endpoints.verify import has_passed
 from cacheunit_build.reports.formatting import columns, plural
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def verify_json(results: Sequence[VerifyResult]) -> dict[str, Any]:
     """Returns the JSON report of `verify`."""
-    return {"ok": nothing_differs(results), "results": [asdict(result) for result in results]}
+    return {"ok": has_passed(results), "results": [asdict(result) for result in results]}
 
 
 def verify_text(results: Sequence[VerifyResult]) -> str:
-    """Returns a table with a row for each artifact, and the number of results with each verdict."""
+    """Returns a table with a row for each artifact, the number of results with each verdict, and hints."""
     compared = _compared(results)
     header = ("prefix", "target", "requests", "predicted", "observed", "verdict", "")
     rows = [
@@ -32,19 +32,32 @@ def verify_text(results: Sequence[VerifyResult]) -> str:
             _tokens(result.predicted),
             _tokens(result.observed),
             result.verdict,
-            result.cause or "",
+            _remark(result),
         )
         for result in compared
     ]
     counts = Counter(result.verdict for result in compared)
     summary = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
-    return f"{columns([header, *rows], right=(2, 3, 4))}\n\n{summary}"
+    return "\n\n".join([columns([header, *rows], right=(2, 3, 4)), summary, *_hints(compared)])
 
 
 def warm_up_text(results: Sequence[VerifyResult]) -> str:
-    """Returns a line for each artifact, with the number of requests after which it is cached."""
-    rows = [(result.prefix, result.target, _warm_up_state(result), result.cause or "") for result in _compared(results)]
-    return columns(rows)
+    """Returns a line for each artifact, with the number of requests after which it is cached, and hints."""
+    compared = _compared(results)
+    rows = [(result.prefix, result.target, _warm_up_state(result), _remark(result)) for result in compared]
+    return "\n\n".join([columns(rows), *_hints(compared)])
+
+
+def _remark(result: VerifyResult) -> str:
+    """Returns the cause of a verdict and the number of hits, or else the facts."""
+    if result.cause is None:
+        return "; ".join(result.facts)
+    return result.cause if result.share is None else f"{result.cause}; {result.facts[0]}"
+
+
+def _hints(results: Sequence[VerifyResult]) -> list[str]:
+    """Returns each hint of the results once."""
+    return list(dict.fromkeys(f"hint: {result.hint}" for result in results if result.hint is not None))
 
 
 def _compared(results: Sequence[VerifyResult]) -> list[VerifyResult]:
@@ -53,12 +66,13 @@ def _compared(results: Sequence[VerifyResult]) -> list[VerifyResult]:
 
 
 def _warm_up_state(result: VerifyResult) -> str:
-    """Returns after how many requests an artifact is cached, or that it is not."""
+    """Returns after how many requests an artifact is cached, or that it is not or only in part."""
     if result.verdict == "as predicted":
         return f"cached after {plural(result.continuation, 'request')}"
     if result.verdict == "unknown":
         return "sent, but it is unknown whether it is cached"
-    return f"not cached after {plural(result.continuation + 1, 'request')}"
+    state = "cached in part" if result.observed else "not cached"
+    return f"{state} after {plural(result.continuation + 1, 'request')}"
 
 
 def _tokens(count: int | None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat, marked, without_empty
+from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat, body, marked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cacheunit_build.domain.prompt import Tool
 
 
@@ -16,10 +18,10 @@ class AnthropicMessages(RequestFormat):
 
     name = "anthropic-messages"
     route = EndpointRoute(path="messages", headers={"anthropic-version": "2023-06-01"}, key_header="x-api-key")
-    tool_key = "input_schema"
     markers = ("cache_control",)
     needs_marker = True
     system_blocks = True
+    unmarkable = frozenset({"thinking", "redacted_thinking"})
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `messages`, `system` and `tools`, each message as one text block."""
@@ -32,15 +34,17 @@ class AnthropicMessages(RequestFormat):
         if parts.marker is not None and place is not None:
             blocks = {"tools": tools, "system": system, "examples": messages[-1]["content"] if messages else []}
             blocks[place.part][-1] = marked(blocks[place.part][-1], parts.marker)
-        return without_empty(messages=messages, system=system, tools=tools)
+        return body(parts.options, messages=messages, system=system, tools=tools)
 
     def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last part: tools can be marked too."""
         return None if parts.marker is None else parts.last
 
-    def recognizes(self, fragment: Json) -> bool:
-        """Returns whether `append` can make a request of a fragment, which may consist of a system text alone."""
-        return "system" in fragment or super().recognizes(fragment)
+    def with_dynamic(self, fragment: Json, messages: Sequence[Any], text: str) -> tuple[Json, Sequence[Any]]:
+        """Returns the text as a system block after the marked one, or in the messages where examples follow it."""
+        if "system" not in fragment or self.has_examples(fragment):
+            return super().with_dynamic(fragment, messages, text)
+        return {**fragment, "system": [*fragment["system"], {"type": "text", "text": text}]}, messages
 
 
 def _tool(tool: Tool) -> Json:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from cacheunit_build.domain.front_options import nested
+from cacheunit_build.request_formats.following import with_leading_text, with_marker
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.domain.cache_rule import MarkerName
     from cacheunit_build.domain.endpoint_route import EndpointRoute
@@ -49,12 +52,14 @@ class PrefixParts:
         tools: the tools, in order.
         turns: the messages of worked examples, in order.
         marker: the cache marker at the end of the prefix; None where the target needs none.
+        options: the frozen values of request options, by name.
     """
 
     system: str
     tools: Sequence[Tool] = ()
     turns: Sequence[Turn] = ()
     marker: MarkerName | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def last(self) -> MarkerPlace | None:
@@ -73,22 +78,28 @@ class RequestFormat(ABC):
         name: its name in targets.
         route: where its requests are sent.
         messages_key: the key of the messages in a request.
-        tool_key: a key of every tool, by which the tools of this format are recognized.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
+        most_markers: how many cache markers a request may carry.
+        text_type: the type of a block of text in a message.
+        unmarkable: the types of blocks that cannot carry a marker.
+        unmarkable_roles: the roles of messages that cannot carry a marker.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
     """
 
     name: ClassVar[FormatName]
     route: ClassVar[EndpointRoute]
     messages_key: ClassVar[str] = "messages"
-    tool_key: ClassVar[str] = "function"
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
     needs_marker: ClassVar[bool] = False
     system_blocks: ClassVar[bool] = False
+    most_markers: ClassVar[int] = 4
+    text_type: ClassVar[str] = "text"
+    unmarkable: ClassVar[frozenset[str]] = frozenset()
+    unmarkable_roles: ClassVar[frozenset[str]] = frozenset()
     has_chat_template: ClassVar[bool] = False
 
     def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
@@ -100,10 +111,6 @@ class RequestFormat(ABC):
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns the part of a request that never changes, its keys sorted."""
-
-    def recognizes(self, fragment: Json) -> bool:
-        """Returns whether `append` can make a request of a fragment, judged by the fragment's keys."""
-        return self.messages_key in fragment or any(self.tool_key in tool for tool in fragment.get("tools", ()))
 
     def content_blocks(self, fragment: Json) -> tuple[str, ...]:
         """Returns the blocks of a fragment in the order that providers read them: tools, system text, messages.
@@ -121,6 +128,28 @@ class RequestFormat(ABC):
     def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
         """Returns a request: the fragment with `messages` after its own."""
         return {**fragment, self.messages_key: [*fragment.get(self.messages_key, []), *messages]}
+
+    def with_dynamic(self, fragment: Json, messages: Sequence[Any], text: str) -> tuple[Json, Sequence[Any]]:
+        """Returns fragment and messages with a text that differs between requests behind the last static part.
+
+        Raises:
+            CacheunitError: there is no place for the text, such as a message of the user.
+        """
+        return fragment, with_leading_text(messages, text, self.text_type)
+
+    def with_marker(self, messages: Sequence[Any], marker: MarkerName) -> list[Any]:
+        """Returns the messages with a marker on the last block of the last message that can carry one.
+
+        Raises:
+            CacheunitError: no message can.
+        """
+        block_types = self.text_type, self.unmarkable
+        return with_marker(messages, (marker, dict(_MARKERS[marker])), block_types, self.unmarkable_roles)
+
+    def has_examples(self, fragment: Json) -> bool:
+        """Returns whether a fragment has worked examples."""
+        messages = fragment.get(self.messages_key, ()) if self.has_messages else ()
+        return any(message["role"] in ("user", "assistant") for message in messages)
 
     def append_user(self, fragment: Json, text: str) -> Json:
         """Returns a request: the fragment with the user's message `text` after it."""
@@ -143,6 +172,7 @@ def marked(block: Json, marker: MarkerName) -> Json:
     return {**block, marker: dict(_MARKERS[marker])}
 
 
-def without_empty(**parts: list[Json]) -> Json:
-    """Returns the parts that are not empty, by name, sorted."""
-    return {name: part for name, part in sorted(parts.items()) if part}
+def body(options: Mapping[str, Any], **parts: list[Json] | str) -> Json:
+    """Returns the frozen options and the parts that are not empty, by name, sorted."""
+    present = {name: part for name, part in parts.items() if part}
+    return dict(sorted({**nested(options), **present}.items()))

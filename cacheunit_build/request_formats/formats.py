@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cacheunit_build.domain.target import FormatName
-    from cacheunit_build.request_formats.base import Json, RequestFormat
+    from cacheunit_build.request_formats.base import RequestFormat
 
 FORMATS: Mapping[FormatName, RequestFormat] = {
     format_.name: format_
@@ -25,12 +25,3 @@ FORMATS: Mapping[FormatName, RequestFormat] = {
     )
 }
 """Every request format, by its name in targets."""
-
-
-def format_of(fragment: Json) -> RequestFormat:
-    """Returns the first format that recognizes a fragment; an empty fragment is one of a chat.
-
-    The lock does not record the format of a target yet. Formats that append messages in one way may recognize each
-    other's fragments.
-    """
-    return next((format_ for format_ in FORMATS.values() if format_.recognizes(fragment)), FORMATS["openai-chat"])

@@ -7,10 +7,10 @@ from cacheunit_build.request_formats.base import (
     Json,
     PrefixParts,
     RequestFormat,
+    body,
     marked,
     openai_tool,
     plain_messages,
-    without_empty,
 )
 
 
@@ -30,4 +30,4 @@ class OpenAIChat(RequestFormat):
         if parts.marker is not None and self.marker_place(parts) is not None:
             block = {"type": "text", "text": messages[-1]["content"]}
             messages[-1]["content"] = [marked(block, parts.marker)]
-        return without_empty(messages=messages, tools=[openai_tool(tool) for tool in parts.tools])
+        return body(parts.options, messages=messages, tools=[openai_tool(tool) for tool in parts.tools])

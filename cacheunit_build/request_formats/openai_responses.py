@@ -10,9 +10,9 @@ from cacheunit_build.request_formats.base import (
     MarkerPlace,
     PrefixParts,
     RequestFormat,
+    body,
     marked,
     plain_messages,
-    without_empty,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class OpenAIResponses(RequestFormat):
     name = "openai-responses"
     route = EndpointRoute(path="responses", output_limit_key="max_output_tokens", output_tokens=16)
     messages_key = "input"
-    tool_key = "parameters"
+    text_type = "input_text"
+    unmarkable_roles = frozenset({"assistant"})
     markers = ("prompt_cache_breakpoint",)
 
     def fragment(self, parts: PrefixParts) -> Json:
@@ -36,7 +37,7 @@ class OpenAIResponses(RequestFormat):
         if parts.marker is not None and place is not None:
             message = messages[(1 if parts.system else 0) + place.index if place.part == "examples" else 0]
             message["content"] = [marked({"type": "input_text", "text": message["content"]}, parts.marker)]
-        return without_empty(input=messages, tools=[_tool(tool) for tool in parts.tools])
+        return body(parts.options, input=messages, tools=[_tool(tool) for tool in parts.tools])
 
     def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last message that is not the assistant's, which cannot be marked; neither can tools."""

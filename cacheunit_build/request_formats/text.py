@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat
+from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat, body
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Text(RequestFormat):
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `prompt`, the system text."""
-        return {"prompt": parts.system}
+        return body(parts.options, prompt=parts.system)
 
     def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns None: a prompt has no marker."""
@@ -32,6 +32,10 @@ class Text(RequestFormat):
     def content_blocks(self, fragment: Json) -> tuple[str, ...]:
         """Returns the prompt as the only block, as JSON."""
         return (json.dumps(fragment["prompt"], ensure_ascii=False),)
+
+    def with_dynamic(self, fragment: Json, messages: Sequence[Any], text: str) -> tuple[Json, Sequence[Any]]:
+        """Returns the text in front of the continuation."""
+        return fragment, [text, *messages]
 
     def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
         """Returns a request whose prompt ends with the texts `messages`."""

@@ -112,6 +112,7 @@ def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> 
         keys = validate(TargetKeys, document, table_keys, keys_read_before=("extends",))
     except CacheunitError as error:
         raise CacheunitError(*sorted((*faults, *error.faults), key=lambda fault: fault.line or 0)) from None
+    faults += _option_faults(keys, document, table_keys)
     if faults:
         raise CacheunitError(*faults)
     marker = keys.cache.marker
@@ -131,14 +132,30 @@ def _format_faults(document: Document, table_keys: tuple[str, ...]) -> Iterator[
 
 
 def _argument_faults(document: Document, table_keys: tuple[str, ...]) -> Iterator[Fault]:
-    """Yields a fault for a frame's argument that JSON does not have, such as a date of TOML."""
-    frame = document.value.get("frame")
-    try:
-        json.dumps(frame.get("arguments") if isinstance(frame, dict) else None, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        line = document.line((*table_keys, "frame", "arguments"))
-        message = f'"frame.arguments" has a value that JSON does not have: {error}'
-        yield Fault(message=message, path=document.path, line=line)
+    """Yields a fault for an argument of a frame, and a neutral value of an option, that JSON does not have.
+
+    Such a value is a date of TOML, or its `inf`.
+    """
+    frame, options = document.value.get("frame"), document.value.get("options")
+    values: list[tuple[tuple[str | int, ...], object]] = [(("frame", "arguments"), frame)]
+    if isinstance(options, list):
+        values += [(("options", index, "neutral"), option) for index, option in enumerate(options)]
+    for keys, table in values:
+        try:
+            json.dumps(table.get(keys[-1]) if isinstance(table, dict) else None, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            message = f'"{keys[0]}.{keys[-1]}" has a value that JSON does not have: {error}'
+            yield Fault(message=message, path=document.path, line=document.line((*table_keys, *keys)))
+
+
+def _option_faults(target: TargetKeys, document: Document, table_keys: tuple[str, ...]) -> Iterator[Fault]:
+    """Yields a fault for each option that is listed twice, or that is a part of the value of another one."""
+    for index, option in enumerate(target.options):
+        for other in target.options[:index]:
+            if f"{option.name}.".startswith(f"{other.name}.") or other.name.startswith(f"{option.name}."):
+                message = f'option "{option.name}" overlaps option "{other.name}"'
+                line = document.line((*table_keys, "options", index))
+                yield Fault(message=message, path=document.path, line=line, hint="list one of them")
 
 
 def find_target(name: str, targets: Mapping[str, Target]) -> Target | None:

@@ -7,6 +7,7 @@ controls, `raise_exception`, and a `tojson` that neither escapes nor sorts.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any, Never
 
 from jinja2 import TemplateError, nodes
@@ -14,20 +15,23 @@ from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.meta import find_undeclared_variables
 
-from cacheunit_build.domain.document import decode
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.source_map import SourceLine
-from cacheunit_build.parsing.json import read_json
+from cacheunit_build.templating.chat_template_files import read_chat_template_files
 from cacheunit_build.templating.environment import BoundedEnvironment, StepBudget
 from cacheunit_build.templating.template_errors import template_locations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from jinja2 import Template
     from jinja2.parser import Parser
 
     from cacheunit_build.domain.prompt import Conversation
+    from cacheunit_build.templating.chat_template_files import ChatTemplateFiles
+
+_CHOICE = "chat_template"
+"""The argument that names the template to use, as in `apply_chat_template`."""
 
 
 class _Generation(Extension):
@@ -45,29 +49,39 @@ class ChatTemplate:
     """A compiled chat template: a function that turns a conversation into the text that the model reads.
 
     Args:
-        template: the compiled template.
-        budget: what limits its steps.
-        variables: its further variables, such as `enable_thinking` or `bos_token`.
-        path: the file that it is from.
+        files: the templates and the special tokens of the model.
+        variables: further variables of the templates, such as `enable_thinking` or `bos_token`.
+
+    Raises:
+        CacheunitError: the template for conversations without tools is invalid.
     """
 
-    def __init__(self, template: Template, budget: StepBudget, variables: Mapping[str, Any], path: str) -> None:
-        self._template = template
-        self._budget = budget
-        self._variables = variables
-        self._path = path
+    def __init__(self, files: ChatTemplateFiles, variables: Mapping[str, Any]) -> None:
+        self._files = files
+        self._budget = StepBudget()
+        self._variables = {"documents": None, "add_generation_prompt": True, **files.special_tokens, **variables}
+        environment = _environment(self._budget)
+        self._compiled = cache(lambda name: _compile(environment, files, name, self._variables))
+        if files.chosen or "default" in files.templates:
+            self._compiled(files.name_for(tools=False))
+
+    def _template_for(self, conversation: Conversation) -> Template:
+        """Returns the template that transformers takes for a conversation."""
+        return self._compiled(self._files.name_for(tools=bool(conversation.tools)))
 
     def __call__(self, conversation: Conversation) -> str:
         """Returns the framed text of a conversation.
 
         Raises:
-            CacheunitError: the template raises an exception, or uses what it must not.
+            CacheunitError: the template raises an exception, or uses what it must not; or no template is for such a
+                conversation.
         """
+        template = self._template_for(conversation)
         self._budget.reset()
         try:
-            return self._template.render(self._context(conversation))
+            return template.render(self._context(conversation))
         except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
-            raise _render_error(error, self._path) from None
+            raise _render_error(error, str(template.name)) from None
 
     def line_at(self, conversation: Conversation, offset: int) -> SourceLine | None:
         """Returns the line of the template that prints the character at `offset`; None behind the end of the text.
@@ -78,58 +92,61 @@ class ChatTemplate:
             conversation: a conversation that the template takes.
             offset: the index of a character in its framed text.
         """
+        template = self._template_for(conversation)
         self._budget.reset()
         # The generator stands at what it printed last.
-        pieces: Any = self._template.root_render_func(self._template.new_context(self._context(conversation)))
+        pieces: Any = template.root_render_func(template.new_context(self._context(conversation)))
         end = 0
         for piece in pieces:
             end += len(piece)
             if end > offset:
-                line = self._template.get_corresponding_lineno(pieces.gi_frame.f_lineno)
-                return SourceLine(path=self._path, line=line)
+                line = template.get_corresponding_lineno(pieces.gi_frame.f_lineno)
+                return SourceLine(path=str(template.name), line=line)
         return None
 
     def _context(self, conversation: Conversation) -> dict[str, Any]:
         """Returns the variables of the template, as transformers sets them."""
-        return {
-            "messages": conversation.messages(),
-            "tools": list(conversation.tools) or None,
-            "documents": None,
-            "add_generation_prompt": True,
-            **self._variables,
-        }
+        tools = list(conversation.tools) or None
+        return {**self._variables, **conversation.options, "messages": conversation.messages(), "tools": tools}
 
 
-def load_chat_template(data: bytes, path: str, arguments: Mapping[str, Any]) -> ChatTemplate:
+def load_chat_template(
+    data: bytes, path: str, arguments: Mapping[str, Any], read: Callable[[str], bytes | None] = lambda _: None
+) -> ChatTemplate:
     """Compiles a chat template.
 
     Args:
         data: the bytes of a Jinja file, or of a `tokenizer_config.json` that contains template and special tokens.
         path: the path of that file, for messages.
-        arguments: further variables of the template, such as `enable_thinking` or `bos_token`.
+        arguments: further variables of the template, such as `enable_thinking` or `bos_token`; and `chat_template`, the
+            name of the template to use where a model has several.
+        read: returns the bytes of a file by its path, None if it does not exist; called for the files that transformers
+            reads from the same folder.
 
     Raises:
         CacheunitError: now, or when the function is called: the template is invalid, raises an exception, or uses what
             it must not.
     """
-    source, tokens = _from_config(data, path) if path.endswith(".json") else (decode(data, path), {})
-    budget = StepBudget()
-    environment = _environment(budget)
-    variables = {**tokens, **arguments}
-    return ChatTemplate(_compile(environment, source, path, variables), budget, variables, path)
+    for name in ("messages", "tools"):
+        if name in arguments:
+            raise fail(f'the argument "{name}" of the chat template is set by the prefix', hint="remove it")
+    files = read_chat_template_files(data, path, read, arguments.get(_CHOICE))
+    given = {name: value for name, value in arguments.items() if name != _CHOICE}
+    return ChatTemplate(files, given)
 
 
-def _compile(environment: BoundedEnvironment, source: str, path: str, variables: Mapping[str, Any]) -> Template:
-    """Compiles a chat template.
-
-    One from a Jinja file must not use `bos_token` unless it is among the variables: transformers gets that token from
-    the `tokenizer_config.json`, which was not read.
-    """
+def _compile(
+    environment: BoundedEnvironment, files: ChatTemplateFiles, name: str, variables: Mapping[str, Any]
+) -> Template:
+    """Compiles a chat template. It must not use special tokens whose text is not known."""
+    source, path = files.templates[name].text, files.templates[name].path
     try:
         parsed = environment.parse(source, name=path, filename=path)
-        if not path.endswith(".json") and "bos_token" in find_undeclared_variables(parsed) - variables.keys():
-            hint = 'set it: arguments = {bos_token = "…"}, or name the tokenizer_config.json instead'
-            raise fail('the chat template prints "bos_token", which is not set', path=path, hint=hint)
+        undeclared = find_undeclared_variables(parsed) - variables.keys()
+        unknown = [node for node in parsed.find_all(nodes.Name) if node.name in undeclared]
+        unknown = [node for node in unknown if files.is_undecided(node.name)]
+        if unknown:
+            raise _unknown_token(unknown[0], path)
         code = environment.compile(source, name=path, filename=path)
         return environment.template_class.from_code(environment, code, environment.make_globals(None))
     except RecursionError:
@@ -137,7 +154,13 @@ def _compile(environment: BoundedEnvironment, source: str, path: str, variables:
     except (SyntaxError, ValueError) as error:  # "break" outside of a loop, too many nested loops, a huge number
         raise fail(f"the chat template is not valid: {getattr(error, 'msg', error)}", path=path) from None
     except TemplateError as error:
-        raise fail(str(error), path=path, line=getattr(error, "lineno", None)) from None
+        raise fail(error.message or str(error), path=path, line=getattr(error, "lineno", None)) from None
+
+
+def _unknown_token(node: nodes.Name, path: str) -> CacheunitError:
+    """Returns the error for a special token that transformers may print, while the files do not show its text."""
+    hint = f'set it: arguments = {{{node.name} = "…"}}, or name a tokenizer_config.json that has it (null for none)'
+    return fail(f'the chat template uses "{node.name}", which is not set', path=path, line=node.lineno, hint=hint)
 
 
 def _render_error(error: Exception, path: str) -> CacheunitError:
@@ -159,21 +182,6 @@ def _environment(budget: StepBudget) -> BoundedEnvironment:
     environment.globals["strftime_now"] = _no_clock
     environment.globals["range"] = budget.range
     return environment
-
-
-def _from_config(data: bytes, path: str) -> tuple[str, dict[str, str]]:
-    """Returns the template and the special tokens of a `tokenizer_config.json`."""
-    config = read_json(data, path).value
-    template = config.get("chat_template") if isinstance(config, dict) else None
-    # One template, or a list of {"name": "default", "template": "…"}.
-    if isinstance(template, list):
-        named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
-        template = next(named, {}).get("template")
-    if not isinstance(template, str):
-        raise fail('has no "chat_template"', path=path, hint="newer models keep it in chat_template.jinja")
-    # A special token is a text, or {"content": "<s>", …}.
-    texts = {key: value.get("content") if isinstance(value, dict) else value for key, value in config.items()}
-    return template, {key: text for key, text in texts.items() if key.endswith("_token") and isinstance(text, str)}
 
 
 def _raise(message: str) -> Never:

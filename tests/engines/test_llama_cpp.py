@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import urllib.request
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,11 +88,23 @@ EDITS = {
 }
 
 
+TEMPLATE_DIFFERS = "different chat template: the server's text differs from the target's frame"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A number of static tokens, without a margin or markers."""
+
+    tokens: int
+    margin: float = 0.0
+    markers: tuple[int, ...] = ()
+
+
 class Engine:
     """A client of the server. Its single slot holds the last request, so only that one can be hit."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self.address = address
         self._open = urllib.request.build_opener(
             urllib.request.ProxyHandler({})
         ).open  # without a proxy of the environment
@@ -99,7 +112,7 @@ class Engine:
     def post(self, path: str, **body: Any) -> Any:  # noqa: ANN401 - JSON
         """Sends JSON to a route; returns the JSON of the response."""
         data = json.dumps(body).encode()
-        request = urllib.request.Request(self._address + path, data, {"Content-Type": "application/json"})  # noqa: S310 - a local server
+        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"})  # noqa: S310 - a local server
         with self._open(request, timeout=SECONDS) as answer:
             return json.load(answer)
 
@@ -231,4 +244,29 @@ def test_impact_predicts_what_a_slot_serves_after_any_change_of_token_ids(engine
     rule = CacheRule(kind="tokens")
     for new in (old[:100] + old[101:], old[:1] + old[2:], old + old[1:], [*old[:-1], old[0]]):
         engine.complete(old)
-        assert engine.complete(new)[1] == rule.impact(old, new).still_cached
+        impact = rule.impact(Counted(tokens=len(old)), Counted(tokens=len(new)), (old, new))
+        assert engine.complete(new)[1] == impact.still_cached
+
+
+@pytest.mark.parametrize("target", ["hard", "soft"])
+def test_verify_finds_the_predicted_hits_or_the_different_chat_template_of_the_server(
+    engine: Engine, built: Project, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CACHEUNIT_API_KEY", raising=False)
+    ran = built.run("verify", f"{engine.address}/v1", "--target", target, "--wait", "0", "--format", "json")
+    # `verify` cannot pass the argument `soft`, so the server renders another text than that target.
+    expected = ("as predicted", None) if target == "hard" else ("differs", TEMPLATE_DIFFERS)
+    results = [item for item in ran.json["results"] if item["verdict"] != "primed"]
+    assert [(item["verdict"], item["cause"] and item["cause"].partition(" from token ")[0]) for item in results] == [
+        expected
+    ] * 2
+
+
+def test_probe_measures_that_the_server_serves_every_common_token(
+    engine: Engine, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CACHEUNIT_API_KEY", raising=False)
+    arguments = ("--model", "tiny", "--wait", "0", "--format", "json")
+    report = project.run("probe", f"{engine.address}/v1", *arguments).json
+    keys = ("kind", "unit", "minimum", "dropped_units", "last_token", "verbatim", "warm_up_requests")
+    assert [report[key] for key in keys] == ["tokens", None, 0, 0, "recomputed", "same", 1]

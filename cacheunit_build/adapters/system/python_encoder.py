@@ -52,7 +52,7 @@ def load_python_encoder(
         messages, keywords = _encoder_arguments(conversation, takes_tools=takes_tools)
         try:
             with _STDOUT_LOCK, contextlib.redirect_stdout(sys.stderr):
-                text = encode(messages, **keywords, **arguments)
+                text = encode(messages, **keywords, **{**arguments, **conversation.options})
         except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything, and that is its error
             raise _encoder_error(error, path, f'"{function}" failed') from None
         if not isinstance(text, str):

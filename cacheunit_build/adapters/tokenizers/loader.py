@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.adapters.tokenizers.engines import HuggingFaceEngine, TiktokenEngine
+from cacheunit_build.adapters.tokenizers.post_processor import start_tokens
 from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
     PROVEN_PATTERNS,
     added_tokens,
@@ -171,6 +172,7 @@ def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCac
         splits_at_controls=_splits_at_controls(parsed),
         ordinary=ordinary_tokens(parsed),
         files=files,
+        start_tokens=start_tokens(parsed),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from cacheunit_build.domain.errors import fail
@@ -11,6 +11,8 @@ from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from cacheunit_build.adapters.tokenizers.post_processor import StartTokens
 
 _MAX_CACHED_TEXTS = 64
 
@@ -108,6 +110,8 @@ class Vocabulary:
         ordinary: the control tokens that are ordinary text, such as umlauts, and so are allowed in content.
         margin: the share by which a count may be wrong: 0 with the model's own vocabulary.
         files: the paths of the files that it was loaded from, if outside of the project.
+        start_tokens: the tokens that its post-processor puts in front of a text; None if that is not known.
+        framed_start: whether the texts to encode begin with the start tokens.
     """
 
     engine: Engine
@@ -118,6 +122,8 @@ class Vocabulary:
     ordinary: frozenset[str] = frozenset()
     margin: float = 0.0
     files: tuple[str, ...] = ()
+    start_tokens: StartTokens | None = ()
+    framed_start: bool = False
     _cached_ids: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -137,6 +143,19 @@ class Vocabulary:
             files=self.files,
         )
 
+    def with_start_tokens(self) -> Vocabulary:
+        """Returns this vocabulary for texts that begin with the start tokens, and go on as a text of their own."""
+        return replace(self, framed_start=True)
+
+    def _split_start(self, text: str) -> tuple[StartTokens, str]:
+        """Returns the start tokens that a text begins with, and the text after them, which is encoded on its own.
+
+        Some vocabularies put a space in front of a text, but not of one that follows a control token.
+        """
+        tokens = (self.start_tokens or ()) if self.framed_start else ()
+        start = "".join(token for token, _ in tokens)
+        return (tokens, text[len(start) :]) if text.startswith(start) else ((), text)
+
     def encode(self, text: str, *, literal: bool = False) -> list[int]:
         """Returns the token ids of `text`.
 
@@ -147,6 +166,10 @@ class Vocabulary:
         Raises:
             CacheunitError: the tokenizer library failed on the text.
         """
+        start, text = ((), text) if literal else self._split_start(text)
+        return [*(token for _, token in start), *self._encode_text(text, literal=literal)]
+
+    def _encode_text(self, text: str, *, literal: bool) -> list[int]:
         if literal or not self.splits_at_controls or not self.control_tokens.ids:
             return self._encode(text, literal=literal or not self.control_tokens.ids)
         # "<|user|>Hi" -> the id of <|user|>, then the ids of "Hi"
@@ -197,4 +220,6 @@ class Vocabulary:
 
     def token_bytes(self, text: str) -> list[bytes]:
         """Returns the bytes of each token of `text`, in order."""
-        return self.engine.token_bytes(text, self.encode(text))
+        start, text = self._split_start(text)
+        rest = self.engine.token_bytes(text, self._encode_text(text, literal=False))
+        return [*(token.encode() for token, _ in start), *rest]

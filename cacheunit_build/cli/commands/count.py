@@ -20,8 +20,8 @@ def count(context: Context, file: str, target: str | None, tokenizer: str | None
     counter = text_counter(context, target, tokenizer, unit)
     result = count_text(text, counter.tokenizer, target=counter.target, unit=counter.unit)
     if form == "json":
-        print_json(count_json(result))
+        print_json(count_json(result, counter.left_out))
     else:
         print_text(str(result.tokens))
-        context.remark(count_report(result))
+        context.remark(count_report(result, counter.left_out))
     return OK

@@ -21,8 +21,8 @@ def pad(context: Context, file: str, target: str | None, tokenizer: str | None, 
     padding = padding_for(text, counter.tokenizer, target=counter.target, unit=counter.unit)
     result = count_text(text + padding, counter.tokenizer, target=counter.target, unit=counter.unit)
     if form == "json":
-        print_json({**count_json(result), "text": text + padding, "padding_text": padding})
+        print_json({**count_json(result, counter.left_out), "text": text + padding, "padding_text": padding})
     else:
         print_bytes((text + padding).encode())
-        context.remark(count_report(result))
+        context.remark(count_report(result, counter.left_out))
     return OK

@@ -45,6 +45,7 @@ def targets(context: Context, name: str | None, form: str) -> int:
 def _warn_of_old_evidence(context: Context, target: Target) -> None:
     """Prints a warning where the numbers of a target were checked long ago, since providers change their rules."""
     today = dt.datetime.now(dt.UTC).date()
-    age = max(((today - item.checked).days for item in target.cache.evidence), default=0)
+    evidence = (*target.cache.evidence, *target.options)
+    age = max(((today - item.checked).days for item in evidence), default=0)
     if age > _OLD_DAYS:
         context.remark(f"warning: {target.name}: its numbers were checked {age} days ago; check them again")

@@ -1,0 +1,154 @@
+"""The request options that a manifest freezes: which of its targets take them, and how the count includes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.domain.errors import did_you_mean
+from cacheunit_build.domain.front_options import TEMPLATE_VARIABLES, agrees, nested, split_by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.manifest import Manifest
+    from cacheunit_build.domain.target import OptionEffect, RequestOption, Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenOptions:
+    """The options of a manifest that one of its targets lists.
+
+    Attributes:
+        values: their values, by name.
+        effects: what each of them changes, by name; without those whose value changes nothing.
+        arguments: what the frame gets of each of them, by name and argument; for an estimate on bare text, the mappings
+            and lists. Empty for one that the count does not include.
+        framed: whether the frame renders them where the model reads them.
+    """
+
+    values: Mapping[str, Any]
+    effects: Mapping[str, OptionEffect]
+    arguments: Mapping[str, Mapping[str, Any]]
+    framed: bool
+
+    @property
+    def for_frame(self) -> Mapping[str, Any]:
+        """What the frame gets of all options, by its argument."""
+        return {name: value for arguments in self.arguments.values() for name, value in arguments.items()}
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """The names of those that change the prefix, but that the count does not include."""
+        return tuple(name for name, arguments in self.arguments.items() if not arguments)
+
+    @property
+    def hidden(self) -> Mapping[str, OptionEffect]:
+        """What those change, by name, that the token ids do not show."""
+        return {name: effect for name, effect in self.effects.items() if not (self.framed and self.arguments.get(name))}
+
+    def notes(self) -> Iterator[str]:
+        """Yields what the count includes of them, and what it leaves out."""
+        counted = [self._shown(name) for name, arguments in self.arguments.items() if arguments]
+        if counted:
+            yield f"counted with {', '.join(counted)}"
+        if self.uncounted:
+            yield f"what {', '.join(map(self._shown, self.uncounted))} adds to the prefix is not counted"
+
+    def _shown(self, name: str) -> str:
+        value = self.values[name]
+        return name if isinstance(value, Mapping | list) else f"{name} = {_as_json(value)}"
+
+
+def frozen_options(manifest: Manifest, target: Target) -> FrozenOptions:
+    """Returns the options of a manifest that the target lists."""
+    listed = {option.name: option for option in target.options}
+    values, _ = split_by_name(nested(manifest.options), listed)
+    effects = {
+        name: listed[name].effect
+        for name, value in values.items()
+        if not any(agrees(value, neutral) for neutral in listed[name].neutral)
+    }
+    return FrozenOptions(
+        values=values,
+        effects=effects,
+        arguments={
+            name: _arguments(target, listed[name], values[name])
+            for name, effect in effects.items()
+            if effect != "cache"
+        },
+        framed=not target.frame.plain,
+    )
+
+
+def changed_options(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the options that two versions of a prefix freeze with different values, sorted."""
+    return sorted(name for name in {*old, *new} if _as_json(old.get(name)) != _as_json(new.get(name)))
+
+
+def hidden_effects(old: FrozenOptions, new: FrozenOptions) -> set[OptionEffect]:
+    """Returns what the changes between two versions of frozen options do, without what the token ids show."""
+    return {
+        effect
+        for name in changed_options(old.values, new.values)
+        for side in (old, new)
+        if (effect := side.hidden.get(name)) is not None
+    }
+
+
+def _as_json(value: object) -> str:
+    """Returns a value as JSON, where true and 1 differ, and so do two orders of keys."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str, Any]:  # noqa: ANN401
+    """Returns what the frame gets of an option, by its argument; nothing where it does not render the option.
+
+    frame          option                                    value                     arguments
+    template       reasoning_effort, argument "effort"       high                      {effort: high}
+    template       chat_template_kwargs                      {enable_thinking: false}  {enable_thinking: false}
+    template       chat_template_kwargs.enable_thinking      false                     {enable_thinking: false}
+    fixed text     any                                       any                       {}
+    none, for an   response_format                           {type: json_schema, …}    {response_format: {…}}
+    estimate       reasoning_effort                          high                      {}
+    """
+    if target.frame.plain:
+        estimated = target.tokenizer is not None and bool(target.tokenizer.margin)
+        return {option.name: value} if estimated and isinstance(value, Mapping | list) else {}
+    if option.argument is not None:
+        return {option.argument: value}
+    if option.name == TEMPLATE_VARIABLES and isinstance(value, Mapping):
+        return value
+    first, _, variable = option.name.partition(".")
+    return {variable: value} if first == TEMPLATE_VARIABLES and variable else {}
+
+
+def unlisted_options(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:
+    """Returns a fault for each option of a manifest that none of its targets lists."""
+    names = sorted({option.name for target in targets for option in target.options})
+    _, others = split_by_name(nested(manifest.options), names)
+    listed = f"its targets list {', '.join(names)}" if names else "its targets list no options"
+    return [
+        manifest.fault(
+            f'no target of the manifest lists the option "{name}"',
+            *option_keys(manifest, name),
+            hint=did_you_mean(name, names) or listed,
+        )
+        for name in others
+    ]
+
+
+def option_keys(manifest: Manifest, name: str) -> tuple[str, ...]:
+    """Returns the keys in the manifest under which an option is, by its dotted name.
+
+    options: {reasoning: {effort: high}}  ->  options, reasoning, effort
+    options: {reasoning.effort: high}     ->  options, reasoning.effort
+    """
+    for key in manifest.options:
+        if name == key or name.startswith(f"{key}."):
+            rest = name[len(key) + 1 :]
+            return ("options", key, *(rest.split(".") if rest else ()))
+    return ("options",)
