@@ -608,7 +608,8 @@ def test_the_record_describes_the_bytes_that_were_rendered(project: Project, mon
 
     def render_then_edit(renderer: Renderer, variant: Variant) -> Rendered:
         rendered = render(renderer, variant)
-        project.write({"templates/a.md.j2": "Edited while it was built.\n"})
+        project.write({"edited": "Edited while it was built.\n"})
+        project.path("edited").replace(project.path("templates/a.md.j2"))  # at once: another thread may read it
         return rendered
 
     with monkeypatch.context() as patched:
