@@ -138,14 +138,16 @@ class OpenProject:
 
 def _refuse_other_release(files: DiskFiles) -> None:
     """Raises a fault if the settings require another release. Other faults in them are reported by the command."""
-    from importlib.metadata import version
-
     from cacheunit_build.parsing.settings import parse_settings, required_version_fault
 
     try:
         settings = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
     except CacheunitError:
         return
+    if settings.required_version is None:
+        return
+    from importlib.metadata import version  # takes longer than all of this
+
     fault = required_version_fault(settings, version("cacheunit-build"))
     if fault is not None:
         raise CacheunitError(fault)

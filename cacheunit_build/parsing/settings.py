@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import Version
-
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.settings import Settings, SettingsKeys, find_settings
@@ -79,6 +76,8 @@ def _version_faults(settings: Settings) -> Iterator[Fault]:
     """Yields a fault if `required-version` is not a version specifier."""
     if settings.required_version is None:
         return
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
     try:
         SpecifierSet(settings.required_version)
     except InvalidSpecifier:
@@ -88,9 +87,11 @@ def _version_faults(settings: Settings) -> Iterator[Fault]:
 
 def required_version_fault(settings: Settings, installed: str) -> Fault | None:
     """Returns a fault if the project is not to be built by the installed release, else None."""
-    if settings.required_version is None or Version(installed) in SpecifierSet(
-        settings.required_version, prereleases=True
-    ):
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    allowed = SpecifierSet(settings.required_version or "", prereleases=True)
+    if Version(installed) in allowed:
         return None
     message = f"the project requires cacheunit {settings.required_version}; this is {installed}"
     hint = "install a release that it allows, or change required-version and build again"
