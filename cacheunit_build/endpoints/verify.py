@@ -170,17 +170,15 @@ class _Verification:
         Where nothing is to be cached, all warm-up requests are sent, since without them there is no hit in any case.
         """
         hits: dict[int, int] = {}
-        for number in range(1, max(self._settings.attempts, self._warm_up_requests) + 1):
-            usage = self._requests.send(number, self._settings.wait)
-            why_unknown = self._why_unknown(usage)
-            if usage.hit is None or why_unknown is not None:
-                return self._result(number, usage.hit, "unknown", cause=why_unknown)
+        for number, hit, unknown in self._replies(max(self._settings.attempts, self._warm_up_requests)):
+            if unknown is not None:
+                return unknown
             is_warm = number >= self._warm_up_requests
-            if self._expected.is_met(usage.hit) and (is_warm or self._expected.tokens):
-                return self._result(number, usage.hit, "as predicted")
+            if self._expected.is_met(hit) and (is_warm or self._expected.tokens):
+                return self._result(number, hit, "as predicted")
             if is_warm:
-                hits[number] = usage.hit
-        return self._difference_result(number, usage.hit, "differs", hits)
+                hits[number] = hit
+        return self._difference_result(number, hit, "differs", hits)
 
     def _judge_share(self) -> VerifyResult:
         """Sends requests to a best-effort cache; returns the verdict by the share of those that hit as predicted.
@@ -189,16 +187,27 @@ class _Verification:
         """
         attempts = max(self._settings.attempts, FEWEST_ATTEMPTS)
         hits: dict[int, int] = {}
-        for number in range(1, self._warm_up_requests + attempts):
-            usage = self._requests.send(number, self._settings.wait)
-            why_unknown = self._why_unknown(usage)
-            if usage.hit is None or why_unknown is not None:
-                return self._result(number, usage.hit, "unknown", cause=why_unknown)
-            if number >= self._warm_up_requests or (self._settings.warm and usage.hit):
-                hits[number] = usage.hit
-            if self._settings.warm and self._expected.is_met(usage.hit):
+        for number, hit, unknown in self._replies(self._warm_up_requests - 1 + attempts):
+            if unknown is not None:
+                return unknown
+            if number >= self._warm_up_requests or (self._settings.warm and hit):
+                hits[number] = hit
+            if self._settings.warm and self._expected.is_met(hit):
                 break
         return self._share_result(number, hits)
+
+    def _replies(self, last: int) -> Iterator[tuple[int, int, VerifyResult | None]]:
+        """Sends the requests from 1 to `last`.
+
+        Yields:
+            The number of each request, the hit that it reported, and its result where that hit cannot be compared with
+            the prediction; None where it can.
+        """
+        for number in range(1, last + 1):
+            usage = self._requests.send(number, self._settings.wait)
+            why = self._why_unknown(usage)
+            unknown = None if why is None else self._result(number, usage.hit, "unknown", cause=why)
+            yield number, usage.hit or 0, unknown
 
     def _share_result(self, last: int, hits: Mapping[int, int]) -> VerifyResult:
         """Returns the verdict about the compared requests to a best-effort cache.
