@@ -44,7 +44,7 @@ def verify_text(results: Sequence[VerifyResult]) -> str:
 def warm_up_text(results: Sequence[VerifyResult]) -> str:
     """Returns a line for each artifact, with the number of requests after which it is cached, and hints."""
     compared = _compared(results)
-    rows = [(result.prefix, result.target, _warm_up_state(result), _remark(result)) for result in compared]
+    rows = [(result.prefix, result.target, _warm_up_state(result), _warm_up_remark(result)) for result in compared]
     return "\n\n".join([columns(rows), *_hints(compared)])
 
 
@@ -53,6 +53,11 @@ def _remark(result: VerifyResult) -> str:
     if result.cause is None:
         return "; ".join(result.facts)
     return result.cause if result.share is None else f"{result.cause}; {result.facts[0]}"
+
+
+def _warm_up_remark(result: VerifyResult) -> str:
+    """Returns the remark about an artifact that is not cached as predicted; nothing for one that is."""
+    return "" if result.verdict == "as predicted" else _remark(result)
 
 
 def _hints(results: Sequence[VerifyResult]) -> list[str]:
