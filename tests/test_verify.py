@@ -91,7 +91,7 @@ def test_a_server_that_drops_a_unit_is_reported_by_its_hits_and_the_rule_field(b
     dropping = Engine(dropped_units=1)
     (result,) = compared(verify(built, dropping, "a"))
     assert (result["verdict"], result["predicted"] - result["observed"]) == ("differs", 128)
-    assert result["cause"] == "every request hits 1 unit less than predicted (2 requests)"
+    assert result["cause"] == "each of 2 requests hit 1 unit less than predicted"
     assert result["facts"][1] == "1 unit less than predicted"
     assert "set dropped_units = 1" in result["hint"]
     assert '"cacheunit probe"' in result["hint"]
@@ -99,7 +99,7 @@ def test_a_server_that_drops_a_unit_is_reported_by_its_hits_and_the_rule_field(b
     built.build()
     assert [item["verdict"] for item in compared(verify(built, Engine(dropped_units=1), "a"))] == ["as predicted"]
     (more,) = compared(verify(built, Engine(), "a"))
-    assert more["cause"] == "every request hits 1 unit more than predicted (2 requests)"
+    assert more["cause"] == "each of 2 requests hit 1 unit more than predicted"
     assert "set dropped_units = 0" in more["hint"]
 
 
@@ -121,8 +121,22 @@ def test_a_cause_that_was_not_tested_is_not_reported(built: Project, engine: Eng
 
 
 def test_one_request_does_not_show_that_every_request_hits_less(built: Project) -> None:
-    (result,) = compared(verify(built, Engine(dropped_units=1), "a", "--attempts", "1"))
+    (result,) = compared(verify(built, Engine(dropped_units=1), "a", "--attempts", "2"))
     assert (result["verdict"], result["cause"]) == ("differs", None)
+
+
+def test_fewer_attempts_than_the_warm_up_needs_are_refused_before_anything_is_sent(built: Project) -> None:
+    with serving(Engine()) as engine:
+        ran = built.run("verify", engine.url, "--attempts", "1")
+    assert (ran.code, engine.requests) == (2, [])
+    assert 'target "steady" needs 2 warm-up requests; attempts: 1' in ran.err
+    assert "hint: set --attempts to 2 or more" in ran.err
+
+
+def test_no_more_requests_are_sent_than_attempts_allow(built: Project) -> None:
+    engine = Engine(kind="none")
+    compared(verify(built, engine, "a", "--attempts", "2"))
+    assert len(engine.requests) == 1 + 2
 
 
 class OtherVocabulary(Engine):

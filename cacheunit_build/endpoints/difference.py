@@ -4,7 +4,7 @@ hits (unit 128, predicted 1,024)   tested with                     cause
 768, 768, 768                      the server's /tokenize          different tokenizer, different chat template,
                                                                    or tokens that merge with the user message
 1,000                              arithmetic                      the hit is not a multiple of 128
-896, 896, 896                      several user messages           every request hits 1 unit less than predicted
+896, 896, 896                      several user messages           each of 3 requests hit 1 unit less than predicted
 0, 768, 0                          -                               none: only the facts
 """
 
@@ -67,7 +67,7 @@ def explain_difference(requests: ArtifactRequests, expected: ExpectedHit, hits: 
     if units is None:
         wait = "" if max(hits.values()) else "; a longer --wait leaves it more time to write"
         return Difference(cause=None, facts=facts, hint=f"{_PROBE}{wait}")
-    cause = f"every request hits {_units(units)} than predicted ({len(hits)} requests)"
+    cause = f"each of {len(hits)} requests hit {_units(units)} than predicted"
     dropped = requests.rule.dropped_units + units
     is_valid = 0 <= dropped <= _MOST_DROPPED_UNITS
     field = f"; if it recomputes the last units, set dropped_units = {dropped} in the target's cache rule"

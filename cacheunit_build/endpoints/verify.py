@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.protocols import Adapters, Endpoint, ProjectFiles, Selection
+    from cacheunit_build.domain.target import Target
     from cacheunit_build.domain.usage import Usage
 
 Verdict = Literal["primed", "as predicted", "not hit", "differs", "unknown"]
@@ -70,8 +71,8 @@ class VerifySettings:
     """Settings of one run of `verify`.
 
     Attributes:
-        attempts: the most requests of an artifact after its first one; more where its target needs more to warm up.
-            At a best-effort target, the requests after the warm-up ones, at least `FEWEST_ATTEMPTS`.
+        attempts: maximum number of requests per artifact after the first one. For a best-effort target: the number of
+            requests after the warm-up requests, at least `FEWEST_ATTEMPTS`.
         wait: seconds before each of these.
         min_share: the share of requests to a best-effort target that must hit as predicted.
         warm: whether the cache is only to be filled, so that one hit is enough.
@@ -96,12 +97,15 @@ def verify(
         The result of each request worth reporting: the first and the last one of each artifact.
 
     Raises:
-        CacheunitError: sources, lock and `build/` disagree, or the endpoint cannot be used.
+        CacheunitError: sources, lock and `build/` disagree, the target needs more attempts to warm up, or the endpoint
+            cannot be used.
     """
     artifacts, targets = _locked_artifacts(adapters, selection)
     names = sorted({artifact.target for artifact in artifacts})
     if len(names) > 1:
         raise fail(f"artifacts of several targets are selected: {', '.join(names)}", hint="choose one with --target")
+    for name in names:
+        _refuse_too_few_attempts(targets[name].target, settings)
     served_model = settings.model or next(iter(endpoint.models()), None)
     for artifact in artifacts:
         loaded = targets[artifact.target]
@@ -109,6 +113,14 @@ def verify(
         if model is None:
             raise fail("the endpoint does not list its models", hint="name one with --model")
         yield from _Verification(ArtifactRequests(artifact, loaded, endpoint, model), settings).run()
+
+
+def _refuse_too_few_attempts(target: Target, settings: VerifySettings) -> None:
+    """Raises an error where no request would be left after the warm-up requests, so that nothing could be compared."""
+    needed = target.cache.warm_up_requests
+    if settings.attempts < needed and not target.cache.best_effort:
+        message = f'target "{target.name}" needs {needed} warm-up requests; attempts: {settings.attempts}'
+        raise fail(message, hint=f"set --attempts to {needed} or more")
 
 
 def _locked_artifacts(
@@ -170,7 +182,7 @@ class _Verification:
         Where nothing is to be cached, all warm-up requests are sent, since without them there is no hit in any case.
         """
         hits: dict[int, int] = {}
-        for number, hit, unknown in self._replies(max(self._settings.attempts, self._warm_up_requests)):
+        for number, hit, unknown in self._replies(self._settings.attempts):
             if unknown is not None:
                 return unknown
             is_warm = number >= self._warm_up_requests
