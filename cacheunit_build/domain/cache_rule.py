@@ -29,6 +29,8 @@ _WHY_NO_PADDING: dict[CacheKind, str] = {
 
 MOST_UNIT = 1 << 20
 """The most tokens that a cache unit may have."""
+MOST_DROPPED_UNITS = 16
+"""The most units that a cache rule may drop."""
 
 
 class CountedPrefix(Protocol):
@@ -141,7 +143,7 @@ class CacheRule:
     """The tokens in one cache unit, of blocks; unknown if left out."""
     minimum: Annotated[int, Limits(ge=0)] | None = None
     """A prefix of fewer tokens is never cached; 0 is no minimum, and unknown if left out."""
-    dropped_units: Annotated[int, Limits(ge=0, le=16)] = 0
+    dropped_units: Annotated[int, Limits(ge=0, le=MOST_DROPPED_UNITS)] = 0
     """The last full units of a common prefix that are computed again all the same, of blocks."""
     read: Annotated[float, Limits(ge=0, le=1)] | None = None
     """The price of a token that is read from the cache."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.cache_rule import MOST_DROPPED_UNITS
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.endpoints.artifact_requests import user_message
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 _FEWEST_EQUAL_HITS = 2
 """The fewest requests with the same hit that show a rule, and not an accident."""
-_MOST_DROPPED_UNITS = 16
-"""The highest value of `dropped_units` in a cache rule."""
 _MOST_TOKENIZED = 4
 """The most requests of which the server is asked for the token ids."""
 _PROBE = '"cacheunit probe" measures the cache rule of the endpoint'
@@ -69,7 +68,7 @@ def explain_difference(requests: ArtifactRequests, expected: ExpectedHit, hits: 
         return Difference(cause=None, facts=facts, hint=f"{_PROBE}{wait}")
     cause = f"each of {len(hits)} requests hit {_units(units)} than predicted"
     dropped = requests.rule.dropped_units + units
-    is_valid = 0 <= dropped <= _MOST_DROPPED_UNITS
+    is_valid = 0 <= dropped <= MOST_DROPPED_UNITS
     field = f"; if it recomputes the last units, set dropped_units = {dropped} in the target's cache rule"
     return Difference(cause=cause, facts=facts, hint=f"{_PROBE}{field if is_valid else ''}")
 
