@@ -43,8 +43,8 @@ _FIRST_PREFIX_ID = 1_000
 _MAX_DOUBLINGS = 1
 """How often a prefix is made twice as long where it ends in the first unit."""
 _MAX_RUNS = 2
-_NEAR = 16
-"""The longest step with which a boundary is searched behind a hit, before it is searched one unit behind that."""
+_MAX_STEP_BEFORE_JUMP = 16
+"""Once a search step is longer than this, the length one unit behind the hit is tried next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class BoundarySearch:
         low, one_unit_behind = start, start + high.hit - below
         step = 1  # 0 once the boundary is passed
         while high.length - low > 1:
-            if step > _NEAR and low < one_unit_behind < high.length:
+            if step > _MAX_STEP_BEFORE_JUMP and low < one_unit_behind < high.length:
                 length, step = one_unit_behind, 1
             else:
                 length, step = (low + step, 2 * step) if step else ((low + high.length) // 2, 0)

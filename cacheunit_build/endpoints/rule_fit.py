@@ -46,7 +46,10 @@ class CacheGrid:
         return shared - shared % self.unit - self.offset - self.dropped_units * self.unit
 
     def with_dropped_units(self, units: int) -> CacheGrid:
-        """Returns the grid with the same hits of a server that drops units: requests then share as many tokens more."""
+        """Returns the grid of a server that drops `units` units and reports the same hits.
+
+        Its requests share that many units more than the hits show.
+        """
         more = units * self.unit
         minimum = self.minimum + more if self.minimum else self.minimum
         return replace(self, leading_tokens=self.leading_tokens + more, minimum=minimum, dropped_units=units)
