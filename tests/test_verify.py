@@ -57,7 +57,7 @@ def verify(project: Project, engine: Engine, *arguments: str) -> CommandResult:
 def compared(ran: CommandResult) -> list[dict[str, Any]]:
     """Returns the results with a prediction, after checking that the exit code fits the report."""
     assert ran.code == (0 if ran.json["ok"] else 1), ran.err
-    return [item for item in ran.json["results"] if item["verdict"] != "primed"]
+    return [item for item in ran.json["results"] if item["verdict"] != "warm-up"]
 
 
 def test_hits_of_whole_units_are_as_predicted_on_the_second_request(built: Project) -> None:
@@ -200,7 +200,7 @@ def test_a_warm_cache_and_an_eviction_do_not_change_the_verdict(built: Project) 
     with serving(engine):
         for _ in range(2):
             ran = built.run("verify", engine.url, "a", "--wait", "0", "--format", "json")
-            assert [item["verdict"] for item in ran.json["results"]] == ["primed", "as predicted"]
+            assert [item["verdict"] for item in ran.json["results"]] == ["warm-up", "as predicted"]
         assert ran.json["results"][0]["observed"] > 0
     forgetful = Engine(evicts=1)
     assert [item["continuation"] for item in compared(verify(built, forgetful, "a"))] == [2]

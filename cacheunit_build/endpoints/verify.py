@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.target import Target
     from cacheunit_build.domain.usage import Usage
 
-Verdict = Literal["primed", "as predicted", "not hit", "differs", "unknown"]
+Verdict = Literal["warm-up", "as predicted", "not hit", "differs", "unknown"]
 
 FEWEST_ATTEMPTS = 5
 """The fewest requests by which a best-effort cache is judged."""
@@ -42,7 +42,7 @@ class VerifyResult:
         predicted: tokens predicted to come from the cache; None where nothing is predicted.
         observed: tokens that the server reports as read from the cache; of several requests, the hit that differs, or
             else the best one. None where it reports nothing.
-        verdict: `primed` for the first request of an artifact, which only fills the cache; `not hit` where too few
+        verdict: `warm-up` for the first request of an artifact, which only fills the cache; `not hit` where too few
             requests to a best-effort cache hit.
         cause: the cause of a difference, if a test showed one, or why the verdict is `unknown`.
         facts: what was observed of a difference, one sentence each.
@@ -173,7 +173,7 @@ class _Verification:
         Yields:
             The result of the first request, and of the others.
         """
-        yield self._result(0, self._requests.send(0).hit, "primed")
+        yield self._result(0, self._requests.send(0).hit, "warm-up")
         yield self._judge_share() if self._requests.rule.best_effort else self._send_until_met()
 
     def _send_until_met(self) -> VerifyResult:
@@ -263,7 +263,7 @@ class _Verification:
             prefix=self._requests.artifact.prefix,
             target=self._requests.artifact.target,
             continuation=number,
-            predicted=None if verdict == "primed" else self._expected.tokens,
+            predicted=None if verdict == "warm-up" else self._expected.tokens,
             observed=observed,
             verdict=verdict,
             cause=cause,

@@ -67,7 +67,7 @@ def _hints(results: Sequence[VerifyResult]) -> list[str]:
 
 def _compared(results: Sequence[VerifyResult]) -> list[VerifyResult]:
     """Returns the results with a prediction: all but the first request of each artifact."""
-    return [result for result in results if result.verdict != "primed"]
+    return [result for result in results if result.verdict != "warm-up"]
 
 
 def _warm_up_state(result: VerifyResult) -> str:

@@ -256,7 +256,7 @@ def test_verify_finds_the_predicted_hits_or_the_different_chat_template_of_the_s
     ran = built.run("verify", f"{engine.address}/v1", "--target", target, "--wait", "0", "--format", "json")
     # `verify` cannot pass the argument `soft`, so the server renders another text than that target.
     expected = ("as predicted", None) if target == "hard" else ("differs", TEMPLATE_DIFFERS)
-    results = [item for item in ran.json["results"] if item["verdict"] != "primed"]
+    results = [item for item in ran.json["results"] if item["verdict"] != "warm-up"]
     assert [(item["verdict"], item["cause"] and item["cause"].partition(" from token ")[0]) for item in results] == [
         expected
     ] * 2
