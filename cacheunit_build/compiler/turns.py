@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.prompt import Conversation, Message
 
-FIRST_TURN = "user"
-"""The shape of the first turn, which a frame must take."""
-
 _ANSWER = "An answer, of two sentences. It may be followed by another question."
 _QUESTION = "A further question."
 _CALL_ID = "call00001"  # Mistral's templates want nine letters and digits

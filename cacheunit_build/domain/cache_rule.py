@@ -169,11 +169,6 @@ class CacheRule:
         return self.kind == "blocks"
 
     @property
-    def serves_every_token(self) -> bool:
-        """Whether every common token is served, so that a request may hit more than the static tokens."""
-        return self.kind == "tokens"
-
-    @property
     def serves_marked_only(self) -> bool:
         """Whether only a marked prefix is served, as a whole."""
         return self.kind == "breakpoints"
