@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1, max=20),
     default=3,
     show_default=True,
-    help="Maximum number of requests per artifact after the first one. For a best-effort target: the number of requests "
-    "after the warm-up requests, at least 5.",
+    help="Maximum number of requests per artifact after the first one. For a best-effort target: the number of "
+    "requests after the warm-up requests, at least 5.",
 )
 @click.option(
     "--min-share",
