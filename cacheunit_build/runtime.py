@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from importlib.resources.abc import Traversable
 
-    from cacheunit_build.domain.cache_rule import Prediction
+    from cacheunit_build.domain.cache_results import Prediction
 
 _ENTRY_KEYS = ("tokens", "counted", "padding", "text", "request")
 _IDENTITY_KEYS = ("format", "cache")

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cacheunit_build.domain.cache_rule import CacheRule, ChangeImpact
+from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.token_count import TokenCount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cacheunit_build.domain.cache_results import ChangeImpact
 
 token_ids = st.integers(min_value=0, max_value=3)
 tokens = st.lists(token_ids, max_size=40)

@@ -17,7 +17,7 @@ from cacheunit_build.lockfile.format import read_lock
 if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.cache_rule import Prediction
+    from cacheunit_build.domain.cache_results import Prediction
     from cacheunit_build.domain.lock import Lock, TargetIdentity
     from cacheunit_build.domain.protocols import Adapters, Selection
 

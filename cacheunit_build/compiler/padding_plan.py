@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from cacheunit_build.domain.artifact import PaddingPlan
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.cache_rule import CacheRule, PaddingGain
+    from cacheunit_build.domain.cache_results import PaddingGain
+    from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.manifest import PaddingMode
     from cacheunit_build.domain.token_count import TokenCount
 

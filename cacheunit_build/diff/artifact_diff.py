@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.frozen_options import changed_options, frozen_options, hidden_effects, option_keys
 from cacheunit_build.diff.change_location import SourceChanges
 from cacheunit_build.diff.results import FirstChange
-from cacheunit_build.domain.cache_rule import ChangeImpact
+from cacheunit_build.domain.cache_results import ChangeImpact
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.cache_rule import Cost
+    from cacheunit_build.domain.cache_results import Cost
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.source_map import SourceLine

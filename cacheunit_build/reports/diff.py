@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cacheunit_build.diff.results import Difference, DiffResult, FirstChange
-    from cacheunit_build.domain.cache_rule import Cost
+    from cacheunit_build.domain.cache_results import Cost
     from cacheunit_build.domain.target import Price
 
 _FORMER_KEYS = {"warm": "still_cached", "rewritten": "recomputed"}
