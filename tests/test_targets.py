@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build.cli.commands import targets as targets_command
-from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.parsing.settings import parse_settings
-from cacheunit_build.targets.loader import all_targets, find_target, known_targets, target_names
+from cacheunit_build.targets.loader import all_targets, find_target, known_targets, packaged_tables, target_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,8 @@ KNOWN = known_targets()
 FOLDER = resources.files("cacheunit_build.targets")
 FILES = {entry.name: entry.read_bytes() for entry in FOLDER.iterdir() if entry.name.endswith(".toml")}
 ENGINES = {"vllm", "sglang", "tensorrt-llm", "llama-cpp"}
+ANTHROPIC = [name for name in KNOWN if name.startswith("anthropic-")]
+BEDROCK = [name for name in KNOWN if name.startswith("bedrock-")]
 REQUIRED = {
     *("deepseek-v4", "openai", "openai-legacy", "anthropic-512", "anthropic-1024", "anthropic-2048", "anthropic-4096"),
     *("gemini", "kimi", "qwen", "qwen-explicit", "mistral", "groq", *ENGINES),
@@ -38,6 +40,15 @@ REQUIRED = {
 def project_targets(toml: str) -> Mapping[str, Target]:
     """Returns the known targets and those of a project with these tables."""
     return all_targets(parse_settings(None, toml.encode()))
+
+
+def raw_table(name: str) -> dict[str, Any]:
+    """Returns the table in the file of a known target, with the numbers of the cache rule that it extends."""
+    table = tomllib.loads(FILES[f"{name}.toml"].decode())
+    if "extends" not in table:
+        return table
+    base = raw_table(table["extends"])
+    return {**base, **table, "cache": {**base["cache"], **table["cache"]}}
 
 
 def faults_of(toml: str) -> list[tuple[int | None, str]]:
@@ -54,7 +65,7 @@ def faults_of(toml: str) -> list[tuple[int | None, str]]:
 def test_every_toml_file_is_a_target_and_every_vendor_has_one() -> None:
     assert {f"{name}.toml" for name in KNOWN} == set(FILES)
     assert set(KNOWN) >= REQUIRED
-    assert any(name.startswith("bedrock-") for name in KNOWN)
+    assert BEDROCK
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -147,10 +158,58 @@ def test_the_name_of_a_target_takes_precedence_over_a_model() -> None:
     assert find_target("nobody", KNOWN) is None
 
 
-def test_no_target_file_repeats_evidence() -> None:
-    for data in FILES.values():
-        for item in (evidence := tomllib.loads(data.decode())["cache"]["evidence"]):
-            assert evidence.count(item) == 1
+@pytest.mark.parametrize("names", [*([name] for name in KNOWN), ANTHROPIC, BEDROCK], ids=", ".join)
+def test_no_claim_is_repeated_in_a_file_or_in_targets_that_differ_by_their_minimum(names: list[str]) -> None:
+    claims: list[str] = []
+    for name in names:
+        raw = tomllib.loads(FILES[f"{name}.toml"].decode())
+        evidence = raw["cache"]["evidence"]
+        items = [*(evidence.values() if isinstance(evidence, dict) else evidence), *raw.get("options", ())]
+        claims += [item["claim"] for item in items]
+    assert sorted(claims) == sorted(set(claims))
+
+
+BASE = b"""\
+request = "text"
+[cache]
+kind = "tokens"
+minimum = 5
+[cache.evidence.minimum]
+claim = "the minimum is 5"
+[cache.evidence.price]
+claim = "a cached token costs 0.1"
+[[options]]
+name = "tools"
+"""
+
+
+def test_a_packaged_file_extends_another_and_replaces_one_claim() -> None:
+    own = b'extends = "base"\n[cache]\nminimum = 7\n[cache.evidence.minimum]\nclaim = "the minimum is 7"\n'
+    tables = {name: document.value for name, document in packaged_tables({"own": own, "base": BASE}).items()}
+    claims = {name: [item["claim"] for item in table["cache"]["evidence"]] for name, table in tables.items()}
+    assert claims["own"] == ["the minimum is 7", "a cached token costs 0.1"]
+    assert claims["base"] == ["the minimum is 5", "a cached token costs 0.1"]
+    assert (tables["own"]["cache"]["minimum"], tables["base"]["cache"]["minimum"]) == (7, 5)
+    assert tables["own"]["options"] == tables["base"]["options"] == [{"name": "tools"}]
+
+
+@pytest.mark.parametrize(
+    ("base", "message", "hint"),
+    [
+        ("bas", 'unknown target "bas"', 'did you mean "base"?'),
+        ("own", "targets extend each other in a cycle: own -> own", None),
+    ],
+)
+def test_a_packaged_file_that_extends_no_target_is_reported_with_its_line(
+    base: str, message: str, hint: str | None
+) -> None:
+    with pytest.raises(CacheunitError) as caught:
+        packaged_tables({"base": BASE, "own": f'description = ""\nextends = "{base}"\n'.encode()})
+    assert caught.value.faults == (Fault(message=message, path="own.toml", line=2, hint=hint),)
+
+
+def test_targets_are_sorted_by_name() -> None:
+    assert list(KNOWN) == sorted(KNOWN)
 
 
 # Extending
@@ -414,9 +473,9 @@ def test_the_json_report_lists_every_target_with_all_its_values(project: Project
         assert set(target) >= set(KEYS)
         assert set(target["cache"]) >= {"kind", "unit", "minimum", "read", "write", "evidence"}
         assert all(set(item) == {"claim", "grade", "checked", "source"} for item in target["cache"]["evidence"])
-        cache, raw = target["cache"], tomllib.loads(FILES[f"{target['name']}.toml"].decode())
+        cache, known, raw = target["cache"], KNOWN[target["name"]], raw_table(target["name"])
         for key in ("unit", "minimum", "read", "write", "marker"):
-            assert cache[key] == raw["cache"].get(key)
+            assert cache[key] == getattr(known.cache, key) == raw["cache"].get(key)
         assert target["tokenizer"].keys() >= raw.get("tokenizer", {}).keys()
 
 

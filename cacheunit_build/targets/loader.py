@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.settings import Settings
 
+_SUFFIX = ".toml"
+
 
 def known_targets() -> dict[str, Target]:
     """Returns the targets that come with the package, by name."""
@@ -35,10 +37,42 @@ def _known() -> Mapping[str, Target]:
 
 @cache
 def _shipped() -> dict[str, Document]:
-    """Returns the TOML files of the known targets, by name."""
-    folder = resources.files(__package__)
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return {name.removesuffix(".toml"): read_toml((folder / name).read_bytes(), name) for name in names}
+    """Returns the tables of the known targets, by name."""
+    files = (entry for entry in resources.files(__package__).iterdir() if entry.name.endswith(_SUFFIX))
+    return packaged_tables({entry.name.removesuffix(_SUFFIX): entry.read_bytes() for entry in files})
+
+
+def packaged_tables(files: Mapping[str, bytes]) -> dict[str, Document]:
+    """Returns the tables in the files of targets, each merged over those that it extends, sorted by name.
+
+    The evidence in such a file may be a table with a name for each claim, so that a file that extends it replaces one
+    claim and keeps the others. In the result, evidence is a list.
+
+    Args:
+        files: name of the target -> bytes of its TOML file.
+
+    Raises:
+        CacheunitError: a file is not TOML or extends an unknown target, or files extend each other in a cycle.
+    """
+    documents = {name: read_toml(files[name], f"{name}{_SUFFIX}") for name in sorted(files)}
+    tables = {name: document.value for name, document in documents.items()}
+    merged = {}
+    for name, document in documents.items():
+        try:
+            table = extended_table(name, tables.get)
+        except CacheunitError as error:
+            place = Fault(message="", path=document.path, line=document.line(("extends",)))
+            raise _at_extends(error, place, tables[name], tables) from None
+        merged[name] = replace(document, value=_with_listed_evidence(table))
+    return merged
+
+
+def _with_listed_evidence(table: dict[str, Any]) -> dict[str, Any]:
+    """Returns the table of a target with its evidence as a list, without the names of the claims."""
+    rule = table.get("cache")
+    if not isinstance(rule, dict) or not isinstance(rule.get("evidence"), dict):
+        return table
+    return {**table, "cache": {**rule, "evidence": list(rule["evidence"].values())}}
 
 
 def all_targets(settings: Settings) -> dict[str, Target]:
@@ -95,10 +129,17 @@ def _extended(name: str, tables: Mapping[str, Any], settings: Settings) -> dict[
     try:
         return extended_table(name, tables.get)
     except CacheunitError as error:
-        base = str(tables[name].get("extends"))
         place = settings.fault("", "target", name, "extends")
-        hint = None if base in tables else did_you_mean(base, tables)
-        raise CacheunitError(*(replace(place, message=fault.message, hint=hint) for fault in error.faults)) from None
+        raise _at_extends(error, place, tables[name], tables) from None
+
+
+def _at_extends(
+    error: CacheunitError, place: Fault, table: Mapping[str, Any], tables: Mapping[str, Any]
+) -> CacheunitError:
+    """Returns an error of `extended_table` at the key `extends` of a table, with a similar name for an unknown one."""
+    base = str(table.get("extends"))
+    hint = None if base in tables else did_you_mean(base, tables)
+    return CacheunitError(*(replace(place, message=fault.message, hint=hint) for fault in error.faults))
 
 
 def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> Target:
