@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, axis_values, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.front_options import with_arguments
-from cacheunit_build.domain.settings import find_settings
-from cacheunit_build.domain.usage import read_usage
-from cacheunit_build.request_formats.checks import Following, RequestChecks
+from cacheunit_build.domain.settings_file import find_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.cache_results import Prediction
-
-_ENTRY_KEYS = ("tokens", "counted", "padding", "text", "request")
-_IDENTITY_KEYS = ("format", "cache")
+    from cacheunit_build.domain.lock import LockEntry, TargetIdentity
 
 _loaded: dict[tuple[str, ...], Prefix] = {}
 
@@ -67,7 +62,7 @@ class Prefix:
         fingerprint: of the request fragment, as the lock has it.
     """
 
-    __slots__ = ("_entry", "_fragment", "_identity", "counted", "fingerprint", "name", "target", "text", "tokens")
+    __slots__ = ("_fragment", "_identity", "_prediction", "counted", "fingerprint", "name", "target", "text", "tokens")
 
     name: str
     target: str
@@ -75,24 +70,26 @@ class Prefix:
     tokens: int
     counted: str
     fingerprint: str
-    _entry: Mapping[str, Any]
     _fragment: bytes
     _identity: Mapping[str, Any]
+    _prediction: Prediction
 
     def __init__(
-        self, key: tuple[str, str], entry: Mapping[str, Any], identity: Mapping[str, Any], files: tuple[bytes, bytes]
+        self, key: tuple[str, str], locked: tuple[LockEntry, TargetIdentity], files: tuple[bytes, bytes]
     ) -> None:
         """Makes a prefix from its verified files.
 
         Args:
             key: the prefix or variant, and the target.
-            entry: its entry in the lock.
-            identity: the entry of its target in the lock.
+            locked: its entry in the lock, and the identity of its target there.
             files: the bytes of its text and of its request fragment.
         """
+        from cacheunit_build.domain.lock import identity_data
+
+        entry, identity = locked
         values: dict[str, Any] = {"name": key[0], "target": key[1], "text": files[0].decode(), "_fragment": files[1]}
-        values |= {"tokens": entry["tokens"], "counted": entry["counted"], "fingerprint": entry["request"]}
-        values |= {"_entry": entry, "_identity": identity}
+        values |= {"tokens": entry.tokens, "counted": entry.counted, "fingerprint": entry.request}
+        values |= {"_prediction": identity.cache.predict(entry), "_identity": identity_data(identity)}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -133,6 +130,9 @@ class Prefix:
                 is in the wrong form.
             TypeError: an argument has the wrong type.
         """
+        from cacheunit_build.domain.front_options import with_arguments
+        from cacheunit_build.request_formats.checks import Following, RequestChecks
+
         following = Following(messages=messages, continuation=continuation, dynamic=dynamic)
         frozen: dict[str, Any] = json.loads(self._fragment)
         checks = RequestChecks(self.name, self.target, self._identity, frozen)
@@ -150,6 +150,8 @@ class Prefix:
             usage: the response, its usage part, or a list of the events of a stream, as mappings or objects of a
                 client library; docs/live.md lists the providers and libraries.
         """
+        from cacheunit_build.domain.usage import read_usage
+
         reported = read_usage(usage)
         prediction = self._prediction
         return Observation(
@@ -164,13 +166,6 @@ class Prefix:
     def predicted(self) -> int | None:
         """Tokens that a warm cache serves of it; None where that is unknown, or an estimate is near the minimum."""
         return self._prediction.tokens
-
-    @property
-    def _prediction(self) -> Prediction:
-        from cacheunit_build.domain.cache_rule import CacheRule
-        from cacheunit_build.domain.lock import LockEntry
-
-        return CacheRule(**self._identity["cache"]).predict(LockEntry(**self._entry))
 
 
 def _verdict(hit: int | None, prediction: Prediction) -> Verdict:
@@ -207,18 +202,20 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
         CacheunitError: there is no lock, no such prefix or target, or an artifact is missing; settings are broken.
     """
     folder = _nearest_root(Path.cwd()) if root is None else _as_root(Path(root) if isinstance(root, str) else root)
-    targets, prefixes = _locked(folder.joinpath(LOCK_FILE))
+    lock_path = folder.joinpath(LOCK_FILE)
+    targets, prefixes = _locked_values(lock_path)
     full_name = variant_name(name, axes)
     if full_name not in prefixes:
         raise _not_locked(name, full_name, prefixes)
     chosen = _chosen_target(full_name, target, prefixes[full_name])
-    entry = prefixes[full_name][chosen]
+    entry, identity = prefixes[full_name][chosen], targets[chosen]
+    key = (str(folder), full_name, chosen, json.dumps([entry, identity]))
+    locked = None if key in _loaded else _parsed(entry, identity, lock_path)
     base = folder.joinpath(str(_settings(folder).get("build", "build"))).joinpath(full_name)
     text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
     fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
-    key = (str(folder), full_name, chosen, json.dumps([entry, targets[chosen]]))
-    if key not in _loaded:
-        _loaded[key] = Prefix((full_name, chosen), entry, targets[chosen], (text, fragment))
+    if locked is not None:
+        _loaded.setdefault(key, Prefix((full_name, chosen), locked, (text, fragment)))
     return _loaded[key]
 
 
@@ -272,7 +269,7 @@ def _as_root(folder: Traversable) -> Traversable:
     return folder
 
 
-def _locked(path: Traversable) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, dict[str, Any]]]]:
+def _locked_values(path: Traversable) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, dict[str, Any]]]]:
     """Returns the targets of a lock, and its entries by prefix and target.
 
     Raises:
@@ -287,19 +284,48 @@ def _locked(path: Traversable) -> tuple[dict[str, dict[str, Any]], dict[str, dic
             raise fail(message, path=str(path), hint=hint)
         for entries in lock["prefixes"].values():
             for target, entry in entries.items():
-                _require(entry, _ENTRY_KEYS)
-                _require(lock["targets"][target], _IDENTITY_KEYS)
+                _require_tables(entry, lock["targets"][target])
         return lock["targets"], lock["prefixes"]
     except OSError as error:
         raise fail(f"the lock cannot be read: {error.strerror}", path=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise fail("the lock is broken", path=str(path), hint='run "cacheunit build"') from None
+        raise _broken("the lock is broken", path) from None
 
 
-def _require(values: Mapping[str, Any], keys: tuple[str, ...]) -> None:
-    """Raises KeyError for a key that is missing."""
-    for key in keys:
-        values[key]
+def _require_tables(*values: object) -> None:
+    """Raises TypeError for a value that is not a mapping."""
+    if not all(isinstance(value, dict) for value in values):
+        raise TypeError
+
+
+def _broken(message: str, lock_path: Traversable) -> CacheunitError:
+    return fail(message, path=str(lock_path), hint='run "cacheunit build"')
+
+
+def _parsed(
+    entry: Mapping[str, Any], identity: Mapping[str, Any], lock_path: Traversable
+) -> tuple[LockEntry, TargetIdentity]:
+    """Returns the entry of an artifact and the identity of its target, from their JSON values in the lock.
+
+    Args:
+        entry: the entry.
+        identity: the identity.
+        lock_path: the lock, for messages.
+
+    Raises:
+        CacheunitError: a key or value is not one that a build writes.
+    """
+    from cacheunit_build.domain.lock import entry_from, identity_from
+    from cacheunit_build.request_formats.formats import FORMATS
+
+    try:
+        locked = entry_from(entry), identity_from(identity)
+    except ValueError as error:
+        raise _broken(f"the lock is broken: {error}", lock_path) from None
+    format_name = locked[1].format
+    if format_name not in FORMATS:
+        raise _broken(f'the lock is broken: unknown format "{format_name}"', lock_path)
+    return locked
 
 
 def _chosen_target(name: str, target: str | None, entries: Mapping[str, Any]) -> str:

@@ -134,6 +134,39 @@ def test_a_broken_lock_or_settings_file_is_an_error_of_this_package(locked: Proj
         load("one", root=locked.root)
 
 
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("prefixes", "one", "deepseek-v4", "tokns"), 3, 'unknown key "tokns"'),
+        (("prefixes", "one", "deepseek-v4", "margin"), "0.5", "\"margin\": invalid value '0.5'"),
+        (("prefixes", "one", "deepseek-v4", "markers"), [-1], '"markers": invalid value -1'),
+        (("prefixes", "one", "deepseek-v4", "text"), 3, '"text": invalid value 3'),
+        (("targets", "deepseek-v4", "format"), "openai", 'unknown format "openai"'),
+        (("targets", "deepseek-v4", "options"), ["tools"], "\"options\": invalid value ['tools']"),
+        (("targets", "deepseek-v4", "models"), "all", "\"models\": invalid value 'all'"),
+        (("targets", "deepseek-v4", "cache", "unit"), -1, '"cache": "unit": invalid value -1'),
+        (("targets", "deepseek-v4", "cache", "kind"), "tokens", '"cache": has a "unit", which only kind "blocks" has'),
+        (("targets", "deepseek-v4", "cache", "marker"), "cache-control", "\"marker\": invalid value 'cache-control'"),
+    ],
+)
+def test_a_lock_edited_by_hand_is_refused_by_load_and_not_later(
+    locked: Project, keys: tuple[str, ...], value: object, message: str
+) -> None:
+    load("one", root=locked.root)
+    lock = json.loads(locked.read("cacheunit.lock"))
+    table = lock
+    for key in keys[:-1]:
+        table = table[key]
+    table[keys[-1]] = value
+    locked.write({"cacheunit.lock": json.dumps(lock)})
+    with pytest.raises(CacheunitError) as caught:
+        load("one", root=locked.root)
+    (fault,) = caught.value.faults
+    assert fault.message.startswith("the lock is broken: ")
+    assert message in fault.message
+    assert (fault.path, fault.hint) == (str(locked.root / "cacheunit.lock"), 'run "cacheunit build"')
+
+
 def test_a_variant_is_selected_by_name_or_by_axes(locked: Project) -> None:
     by_axes = load("agent", root=locked.root, locale="zh/CN", beta=True)
     assert by_axes is load("agent@beta=true,locale=zh%2FCN", root=locked.root)

@@ -11,10 +11,11 @@ from cacheunit_build.builder.up_to_date import reusable_records
 from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
+from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.lock import Drift, Lock
+from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lockfile.format import EMPTY_LOCK, LockUnknownError, lock_bytes, read_lock
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cacheunit_build.compiler.project import CompiledProject
-    from cacheunit_build.domain.lock import Drift
+    from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback
 
 

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
+    from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.lock import ArtifactKey, Drift, LockEntry
+    from cacheunit_build.domain.lock import ArtifactKey, LockEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.results import BuildResult, CheckResult
 from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE
-from cacheunit_build.domain.lock import Drift
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,10 @@ from cacheunit_build.domain.front_options import TEMPLATE_VARIABLES, agrees, nes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cacheunit_build.domain.cache_rule import OptionEffect
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.manifest import Manifest
-    from cacheunit_build.domain.target import OptionEffect, RequestOption, Target
+    from cacheunit_build.domain.target import RequestOption, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,9 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.artifact import ArtifactRecord, PaddingPlan, artifact_paths
-from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE
-from cacheunit_build.domain.lock import Lock, LockedOption, LockEntry, TargetIdentity, identity_data
+from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, entry_from, identity_data, identity_from
 from cacheunit_build.domain.prompt import Lookup
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ def parse_record(data: Any) -> BuildRecord | None:  # noqa: ANN401 - JSON that a
     """Returns the record in JSON values, None where they are not a record."""
     try:
         prefixes, templates, build = data["folders"]
-        identities = [_parse_identity(identity) for identity in data["identities"]]
+        identities = [identity_from(identity) for identity in data["identities"]]
         return BuildRecord(
             settings=dict(data["settings"].items()),
             folders=(prefixes, templates, build),
@@ -201,7 +200,7 @@ def _parse_prefix(data: Mapping[str, Any], all_identities: Sequence[TargetIdenti
         ArtifactRecord(
             prefix=artifact["key"][0],
             target=artifact["key"][1],
-            entry=_parse_entry(artifact["entry"]),
+            entry=entry_from(artifact["entry"]),
             unit=identities[artifact["key"][1]].cache.unit or 0,
             plan=PaddingPlan(action=artifact["plan"][0], goal=None, reason=artifact["plan"][1]),
             lookups=tuple(Lookup(path=path, fingerprint=inputs[path]) for path in artifact["lookups"]),
@@ -209,17 +208,3 @@ def _parse_prefix(data: Mapping[str, Any], all_identities: Sequence[TargetIdenti
         for artifact in data["artifacts"]
     )
     return PrefixRecord(inputs=dict(inputs.items()), artifacts=artifacts, identities=identities)
-
-
-def _parse_entry(data: Mapping[str, Any]) -> LockEntry:
-    return LockEntry(**{**data, "markers": tuple(data["markers"])})
-
-
-def _parse_identity(data: Mapping[str, Any]) -> TargetIdentity:
-    options = {name: _parse_option(option) for name, option in data.get("options", {}).items()}
-    models = tuple(data.get("models", ()))
-    return TargetIdentity(**{**data, "cache": CacheRule(**data["cache"]), "options": options, "models": models})
-
-
-def _parse_option(data: Mapping[str, Any]) -> LockedOption:
-    return LockedOption(effect=data["effect"], neutral=tuple(data.get("neutral", ())))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
 MarkerName = Literal["cache_control", "prompt_cache_breakpoint"]
+OptionEffect = Literal["front", "text", "examples", "cache"]
+"""What the value of a request option changes: it puts text in front of the prefix, it changes the text of the prefix,
+it changes only what stands in front of the worked examples, or the provider keeps a cache of its own for each value."""
 Grade = Literal["documented", "measured", "inferred"]
 
 MILLION = 1_000_000

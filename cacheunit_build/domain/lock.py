@@ -1,4 +1,4 @@
-"""The contents of the lockfile, and the differences between sources, lockfile and build folder."""
+"""The contents of the lockfile."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal
 
-from cacheunit_build.domain.cache_rule import CacheRule
+from cacheunit_build.domain.cache_rule import CacheRule, OptionEffect
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.file_names import LOCK_VERSION
-from cacheunit_build.domain.target import FormatName, OptionEffect
+from cacheunit_build.domain.json_values import from_json
 
 ArtifactKey = tuple[str, str]
 """The prefix (or variant) and the target that together name an artifact."""
 
 Counted = Literal["exact", "recorded", "estimate"]
-DriftKind = Literal[
-    "added", "removed", "changed", "edited", "missing", "orphan", "tokenizer", "profile", "lock version"
-]
 
 _FINGERPRINT = Limits(pattern=r"^sha256:[0-9a-f]{64}$")
 _NOT_NEGATIVE = Limits(ge=0)
@@ -65,8 +62,8 @@ class TargetIdentity:
 
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
-    format: FormatName
-    """The format of its requests."""
+    format: str
+    """The name of the format of its requests."""
     cache: CacheRule
     """Its cache rule, without what decides no number: evidence, warm-up requests, best effort."""
     frame: Annotated[str, _FINGERPRINT]
@@ -94,24 +91,22 @@ class Lock:
     version: int = LOCK_VERSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """One difference between what the sources give now and what the lock or the build folder holds.
+def entry_from(data: object) -> LockEntry:
+    """Returns the entry of an artifact in JSON values.
 
-    Attributes:
-        prefix: the prefix or variant; empty for an orphan, and for the version of the lock.
-        target: the target; empty for these.
-        kind: what differs. `orphan` is a file in the build folder that no lock entry names; `lock version` is a lock
-            that an earlier cacheunit wrote.
-        path: the file in the build folder, where the difference is there.
-        because: the sources that changed since the lock was made, where they are known.
+    Raises:
+        ValueError: they are not such an entry.
     """
+    return from_json(LockEntry, data)
 
-    prefix: str
-    target: str
-    kind: DriftKind
-    path: str | None = None
-    because: tuple[str, ...] = ()
+
+def identity_from(data: object) -> TargetIdentity:
+    """Returns the identity of a target in JSON values, as `identity_data` returns them.
+
+    Raises:
+        ValueError: they are not such an identity.
+    """
+    return from_json(TargetIdentity, data)
 
 
 def identity_data(identity: TargetIdentity) -> dict[str, Any]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-from cacheunit_build.domain.cache_rule import CacheRule, Evidence
+from cacheunit_build.domain.cache_rule import CacheRule, Evidence, OptionEffect
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 
 _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
 
 FormatName = str
 """The name of a request format; the table in `request_formats.formats` has all of them."""
-
-OptionEffect = Literal["front", "text", "examples", "cache"]
-"""What the value of a request option changes: it puts text in front of the prefix, it changes the text of the prefix,
-it changes only what stands in front of the worked examples, or the provider keeps a cache of its own for each value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.file_names import LOCK_FILE
-from cacheunit_build.domain.lock import Drift
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from cacheunit_build.domain.lock import ArtifactKey, DriftKind, Lock
+    from cacheunit_build.domain.drift import DriftKind
+    from cacheunit_build.domain.lock import ArtifactKey, Lock
 
 
 def drift_between(before: Lock, after: Lock) -> Iterator[Drift]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from cacheunit_build.builder.results import CheckResult
+    from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.lock import Drift
 
 
 def check_blocks(result: CheckResult) -> list[Block]:
