@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.cache_results import Prediction
+    from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.lock import LockEntry, TargetIdentity
 
 _loaded: dict[tuple[str, ...], Prefix] = {}
@@ -62,7 +63,10 @@ class Prefix:
         fingerprint: of the request fragment, as the lock has it.
     """
 
-    __slots__ = ("_fragment", "_identity", "_prediction", "counted", "fingerprint", "name", "target", "text", "tokens")
+    __slots__ = (
+        *("_entry", "_fragment", "_identity", "_rule"),
+        *("counted", "fingerprint", "name", "target", "text", "tokens"),
+    )
 
     name: str
     target: str
@@ -70,9 +74,10 @@ class Prefix:
     tokens: int
     counted: str
     fingerprint: str
+    _entry: LockEntry
     _fragment: bytes
     _identity: Mapping[str, Any]
-    _prediction: Prediction
+    _rule: CacheRule
 
     def __init__(
         self, key: tuple[str, str], locked: tuple[LockEntry, TargetIdentity], files: tuple[bytes, bytes]
@@ -89,7 +94,7 @@ class Prefix:
         entry, identity = locked
         values: dict[str, Any] = {"name": key[0], "target": key[1], "text": files[0].decode(), "_fragment": files[1]}
         values |= {"tokens": entry.tokens, "counted": entry.counted, "fingerprint": entry.request}
-        values |= {"_prediction": identity.cache.predict(entry), "_identity": identity_data(identity)}
+        values |= {"_entry": entry, "_rule": identity.cache, "_identity": identity_data(identity)}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -166,6 +171,10 @@ class Prefix:
     def predicted(self) -> int | None:
         """Tokens that a warm cache serves of it; None where that is unknown, or an estimate is near the minimum."""
         return self._prediction.tokens
+
+    @property
+    def _prediction(self) -> Prediction:
+        return self._rule.predict(self._entry)
 
 
 def _verdict(hit: int | None, prediction: Prediction) -> Verdict:

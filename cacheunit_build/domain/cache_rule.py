@@ -7,13 +7,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
-from cacheunit_build.domain.cache_results import ChangeImpact, Cost, PaddingGain, Prediction
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.token_count import TokenCount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    # At run time, a result is imported where it is made: `load` reads a rule, and creating these classes takes 2 ms.
+    from cacheunit_build.domain.cache_results import ChangeImpact, Cost, PaddingGain, Prediction
 
 CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
 MarkerName = Literal["cache_control", "prompt_cache_breakpoint"]
@@ -185,6 +187,8 @@ class CacheRule:
 
     def predict(self, prefix: CountedPrefix) -> Prediction:
         """Returns how many static tokens of a prefix a warm cache serves, with the bounds that its margin gives."""
+        from cacheunit_build.domain.cache_results import Prediction
+
         tokens = self.reusable(prefix.tokens, prefix.markers)
         if tokens is None:
             return Prediction(tokens=None, low=0, high=prefix.tokens)
@@ -206,6 +210,8 @@ class CacheRule:
             on_block: whether the old prefix ends where a content block of the new request ends. Only then do
                 breakpoints serve an old prefix that the new one extends, since a marker ends a whole block.
         """
+        from cacheunit_build.domain.cache_results import ChangeImpact
+
         first = common_prefix(*ids)
         written = [marker for marker in old.markers if on_block or marker in new.markers]
         still_cached = self.reusable(first, written)
@@ -236,6 +242,8 @@ class CacheRule:
             old: the version before the change, with the rule of its target; None where there was none.
             new: the version after the change.
         """
+        from cacheunit_build.domain.cache_results import Cost
+
         before = 0.0 if old is None else old[1].price_of_hit(old[0])
         after, cached = self.price_of_hit(new), self.predict(new).tokens
         if before is None or after is None or cached is None or self.read is None:
@@ -265,6 +273,8 @@ class CacheRule:
             None where the unit or the price of a cached token is unknown. Where that of a written token is unknown, the
             price of an uncached one is assumed.
         """
+        from cacheunit_build.domain.cache_results import PaddingGain
+
         if self.unit is None or self.read is None:
             return None
         write = 1.0 if self.write is None else self.write
