@@ -109,7 +109,7 @@ def test_padding_never_goes_over_the_budget(
 
 
 def test_dropped_units_are_a_minimum_and_cost_their_full_price_in_each_hit() -> None:
-    """Padded to 256, a hit serves 128 at 0.1 and computes 128, a miss writes 256: with 10 hits per miss, from 152 on."""
+    """Padded to 256, a hit serves 128 at 0.1 and computes 128, a miss writes 256: with 10 hits, it pays from 152 on."""
     rule = blocks(128, minimum=256, read=0.1, dropped_units=1)
     assert (floor_plan(151, rule, 10).action, floor_plan(152, rule, 10).goal) == ("unpaid", 256)
     assert floor_plan(200, blocks(128, read=0.1, dropped_units=1), 10).goal == 256

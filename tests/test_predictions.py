@@ -71,6 +71,57 @@ def test_a_prediction_ends_at_the_marker_and_the_plan_names_what_stands_behind_i
     assert found["anthropic-1024"]["markers"] == [found["anthropic-1024"]["tokens"]]
 
 
+def test_the_marker_is_not_looked_for_in_the_text_of_tools(project: Project) -> None:
+    """The user's message, "hi", is in "things" too: in front of the marker stand the tools and that message."""
+    examples = "  - {role: user, text: hi}\n  - {role: assistant, text: A long answer that goes on.}\n"
+    project.write(
+        {
+            "prefixes/t.yaml": f"targets: [openai]\ntools: [t.json]\nexamples:\n{examples}",
+            "t.json": TOOL % ("It searches the archive of all things. " * 500),
+        }
+    )
+    project.build()
+    (artifact,) = artifacts(project, "t").values()
+    assert artifact["tokens"] - 15 < artifact["markers"][0] < artifact["tokens"]
+    assert artifact["predicted"] == artifact["markers"][0]
+    assert markers_in(json.loads(project.read("build/t/openai.json"))) == 1
+
+
+def test_a_plan_claims_no_reuse_where_too_little_stands_in_front_of_the_marker(project: Project) -> None:
+    answer = "A long answer that goes on and on. " * 500
+    examples = f"  - {{role: user, text: hi}}\n  - {{role: assistant, text: {answer}}}\n"
+    project.write(
+        {
+            "prefixes/t.yaml": f"targets: [openai]\nsystem: t.j2\nexamples:\n{examples}",
+            "templates/t.j2": "Be brief.\n",
+        }
+    )
+    project.build()
+    (artifact,) = artifacts(project, "t").values()
+    assert (artifact["plan"], artifact["predicted"], artifact["markers"]) == ("below-minimum", 0, [])
+    assert "tokens stand in front of the marker, so nothing is cached" in artifact["reason"]
+    findings = project.run("lint", "--select", "CU403", "--format", "json").json["findings"]
+    assert [item["severity"] for item in findings] == ["warning"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "always"])
+def test_padding_behind_the_words_of_the_user_is_not_tried(project: Project, mode: str) -> None:
+    project.write(
+        {
+            "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
+            "own.jinja": "Now: {{ messages[-1].content }}{{ messages[0].content }}<｜User｜>",
+            "prefixes/a.yaml": f"targets: [own]\nsystem: a.j2\npadding: {{mode: {mode}, hits_per_miss: 1}}\n"
+            if mode == "auto"
+            else "targets: [own]\nsystem: a.j2\npadding: always\n",
+            "templates/a.j2": LONG,
+        }
+    )
+    project.build()
+    (artifact,) = artifacts(project, "a").values()
+    assert artifact["padding"] == 0
+    assert mode == "auto" or "padding would stand behind the user's words" in artifact["reason"]
+
+
 def test_a_prefix_below_the_minimum_has_no_marker_whatever_its_plan_is(project: Project) -> None:
     project.write(
         {
