@@ -18,6 +18,9 @@ from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
 TEMPLATE_VARIABLES = "chat_template_kwargs"
 """The option whose items are variables of the chat template."""
 
+SYSTEM_MESSAGE = "system_message"
+"""The name under which the lock says that a later system message changes the prefix."""
+
 EFFECTS: Mapping[str, str] = {
     "front": "it puts text in front of the prefix, so that nothing of it is served from the cache",
     "text": "it changes the text of the prefix",
