@@ -103,7 +103,8 @@ class Prefix:
         raise AttributeError(f'a frozen prefix: "{key}" cannot be deleted')
 
     def __repr__(self) -> str:
-        return f"<Prefix {self.name} for {self.target}: {self.tokens} tokens, {self.fingerprint}>"
+        estimate = "~" if self.counted == "estimate" else ""
+        return f"<Prefix {self.name} for {self.target}: {estimate}{self.tokens} tokens, {self.fingerprint}>"
 
     def request(
         self,

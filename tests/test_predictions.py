@@ -347,7 +347,7 @@ def test_a_shape_that_the_chat_template_refuses_is_named(project: Project) -> No
 def test_a_later_system_message_is_refused_where_the_chat_template_moves_it_to_the_front(
     project: Project,
     front: str,
-    moved: bool,  # noqa: FBT001 - a parameter of the test
+    moved: bool,
 ) -> None:
     rest = "{% for m in messages if m.role != 'system' %}<｜User｜>{{ m.content }}{% endfor %}"
     project.write(
@@ -396,31 +396,71 @@ def test_a_lock_of_version_1_is_one_difference_and_is_rewritten_by_a_build(proje
     assert project.drift() == []
 
 
-@pytest.mark.parametrize("key", ["required-version", "required_version"])
-def test_another_release_than_the_project_requires_is_refused(project: Project, key: str) -> None:
-    project.write({"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": LONG, "cacheunit.toml": f'{key} = ">=0.1"\n'})
+def test_another_release_than_the_project_requires_is_refused_also_with_keys_that_this_one_does_not_know(
+    project: Project,
+) -> None:
+    manifest = {"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": LONG}
+    project.write({**manifest, "cacheunit.toml": 'required-version = ">=0.1"\n'})
     project.build()
-    project.write({"cacheunit.toml": f'# pinned\n{key} = "<0.1"\n'})
+    project.write({"cacheunit.toml": 'later-key = 1\nrequired-version = "<0.1"\n'})
     before = project.files()
-    for command in (
-        ("build",),
-        ("check",),
-        ("diff", "--against", "cacheunit.lock"),
-        ("lint",),
-        ("explain", "a"),
-        ("show", "a"),
-        ("count", "cacheunit.toml"),
-    ):
+    compared = ("diff", "--against", "cacheunit.lock")
+    for command in (("build",), ("check",), compared, ("lint",), ("explain", "a"), ("show", "a"), ("count", "own.md")):
         ran = project.run(*command)
         assert (ran.code, ran.out) == (2, ""), command
-        assert ran.err.startswith("error: cacheunit.toml:2: the project requires cacheunit <0.1; this is ")
+        if command[0] != "count":
+            assert ran.err.startswith("error: cacheunit.toml:2: the project requires cacheunit <0.1; this is ")
     assert project.files() == before
 
 
-def test_a_required_version_that_is_no_specifier_is_refused(project: Project) -> None:
+@pytest.mark.parametrize("value", ['"newest"', '""', '" , "', "1", '["<1"]'])
+def test_a_required_version_that_is_no_specifier_is_refused(project: Project, value: str) -> None:
     project.write({"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": "A.\n"})
-    project.write({"cacheunit.toml": 'required-version = "newest"\n'})
+    project.write({"cacheunit.toml": f"required-version = {value}\n"})
     ran = project.run("build")
-    assert (ran.code, "cacheunit.toml:1:" in ran.err, '"required-version" must be a version specifier' in ran.err) == (
-        2, True, True,
-    )  # fmt: skip
+    assert ran.code == 2
+    assert ran.err.startswith('error: cacheunit.toml:1: "required-version" must be a version specifier, not ')
+
+
+def test_the_schema_of_the_settings_has_the_key_as_it_is_written(project: Project) -> None:
+    keys = project.run("schema", "config").json["properties"].keys()
+    assert {"required-version", "hits_per_miss"} <= keys
+    assert "required_version" not in keys
+
+
+def test_a_build_of_a_part_does_not_rewrite_a_lock_of_version_1(project: Project) -> None:
+    project.write({f"prefixes/{name}.yaml": "system: a.j2\n" for name in "ab"})
+    project.write({"templates/a.j2": LONG, "cacheunit.lock": '{"version": 1, "targets": {}, "prefixes": {}}\n'})
+    old = {"profile": "sha256:" + "0" * 64, "tokenizer": "sha256:" + "1" * 64}
+    entry = {"tokens": 1, "counted": "exact", "padding": 0, "unit": 128, "text": old["profile"]}
+    entry |= {"request": old["profile"], "token_ids": old["profile"]}
+    prefixes = {name: {"deepseek-v4": entry} for name in "ab"}
+    lock = {"version": 1, "targets": {"deepseek-v4": old}, "prefixes": prefixes}
+    project.write({"cacheunit.lock": json.dumps(lock)})
+    ran = project.run("build", "a")
+    assert (ran.code, "the lock has version 1, which a build of a part cannot rewrite" in ran.err) == (2, True)
+    project.build()
+    assert project.drift() == []
+
+
+# Estimates are labelled
+
+
+def test_every_number_of_an_estimate_is_labelled_on_its_own_side(project: Project, tmp_path: Path) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": "targets: [kimi]\nsystem: a.j2\n",
+            "templates/a.j2": LONG,
+            "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\n',
+        }
+    )
+    shutil.copytree(project.root, tmp_path / "before")
+    project.write({"templates/a.j2": LONG + "And on.\n"})
+    (change,) = project.run("diff", "--against", tmp_path / "before", "--format", "json").json["changes"]
+    assert (change["still_cached"], change["cost"]["per_million"], change["cost"]["one_time"]) == (None, None, None)
+    old, new = change["tokens"].values()
+    assert f"~{old:,} -> ~{new:,}" in project.run("diff", "--against", tmp_path / "before").out
+    report = project.run("count", "templates/a.j2", "--target", "kimi", "--format", "json").json
+    assert (report["margin"], report["units"], report["past"], report["padding"]) == (0.35, None, None, None)
+    project.build()
+    assert f": ~{new} tokens, sha256:" in repr(load("a", root=project.root))

@@ -13,6 +13,9 @@ from cacheunit_build.domain.toml import read_toml
 
 DEFAULT_TARGET = "deepseek-v4"
 DEFAULT_HITS_PER_MISS = 10
+REQUIRED_VERSION = "required-version"
+"""The key of the releases that may build the project. It is read before all others, since a newer release may have keys
+that this one does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +34,6 @@ class SettingsKeys:
     """The targets of manifests that name none."""
     hits_per_miss: Annotated[int, Limits(ge=1)] = DEFAULT_HITS_PER_MISS
     """How many requests a cache entry serves for each one that writes it; padding has to pay at that rate."""
-    required_version: str | None = None
-    """The releases of cacheunit that may build the project, such as ">=0.6,<0.7"."""
     target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The project's own targets, by name."""
 

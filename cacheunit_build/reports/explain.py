@@ -104,8 +104,9 @@ def _predicted(explanation: Explanation) -> str:
     prediction = explanation.prediction
     if prediction.tokens is None:
         return f"unknown, {prediction.low:,} to {prediction.high:,} tokens from a warm cache"
-    margin = explanation.artifact.margin if prediction.tokens else 0.0
-    return f"{tokens_cell(prediction.tokens, margin)} tokens from a warm cache"
+    if prediction.low == prediction.high:
+        return f"{prediction.tokens:,} tokens from a warm cache"
+    return f"~{prediction.tokens:,} tokens from a warm cache, {prediction.low:,} to {prediction.high:,}"
 
 
 def _unstable(artifact: Artifact) -> str:
