@@ -261,6 +261,9 @@ def test_a_model_of_the_target_passes_however_it_is_spelt(locked: Load, target: 
         ("openai", "gpt-5.5"),
         ("deepseek-v4", "deepseek-v3"),
         ("deepseek-v4", ""),
+        ("deepseek-v4", "deepseek-v4-pro-v3"),
+        ("openai", "gpt-5.6-v3"),
+        ("openai", "gpt-5.6:27"),
     ],
 )
 def test_a_model_of_another_target_is_refused_unless_it_is_allowed(locked: Load, target: str, model: str) -> None:
@@ -278,6 +281,9 @@ def test_older_spellings_of_a_model_are_the_same_model() -> None:
     assert not is_listed_model("claude-sonnet-4-5", ["Claude Sonnet 4"])
     assert not is_listed_model("gpt-4o-mini", ["gpt-4o"])
     assert not is_listed_model("claude-opus-1-4", ["Claude Opus 4.1"])
+    assert not is_listed_model("deepseek-v4", ["deepseek-v3"])
+    assert not is_listed_model("gemma3:12", ["gemma3:27"])
+    assert is_listed_model("gemma3:27", ["gemma3:27"])
 
 
 @given(
