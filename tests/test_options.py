@@ -303,8 +303,8 @@ def test_a_template_and_an_encoder_count_what_an_option_puts_in_front(sources: P
     shown = sources.run("show", "a", "--target", "framed", "--tokens").out
     assert shown.startswith("|Eff|ort|:| max|.\\n|Language|:| de|.\\n|<|system|>|Be| brief|")
     for target, note in (
-        ("framed", 'counted with chat_template_kwargs, reasoning_effort = "max"'),
-        ("encoded", 'counted with reasoning_effort = "max"'),
+        ("framed", 'passed to the frame: chat_template_kwargs, reasoning_effort = "max"'),
+        ("encoded", 'passed to the frame: reasoning_effort = "max"'),
     ):
         assert after[target]["tokens"] > before[target]["tokens"]
         assert note in after[target]["reason"]
@@ -404,8 +404,26 @@ def test_an_estimate_counts_a_schema_and_says_what_it_does_not_count(sources: Pr
     )
     after = explained(sources)["openai-legacy"]
     assert after["tokens"] > before["tokens"] + 50
-    assert "counted with response_format;" in after["reason"]
-    assert 'what reasoning_effort = "high" adds to the prefix is not counted' in after["reason"]
+    assert "counted as JSON: response_format;" in after["reason"]
+    assert 'not counted: what reasoning_effort = "high" adds' in after["reason"]
+
+
+@pytest.mark.parametrize("examples", [False, True])
+def test_an_option_that_changes_the_front_of_examples_counts_only_where_there_are_some(
+    sources: Project, *, examples: bool
+) -> None:
+    turns = "examples: [{role: user, text: One?}, {role: assistant, text: Two.}]\n" if examples else ""
+    head = f"system: a.j2\ntargets: [anthropic-512]\n{turns}"
+    sources.write({"prefixes/a.yaml": head})
+    before = explained(sources)["anthropic-512"]
+    sources.write(
+        {"prefixes/a.yaml": f"{head}options: {{thinking: {{type: enabled}}, output_config: {{effort: low}}}}\n"}
+    )
+    after = explained(sources)["anthropic-512"]
+    assert (after["tokens"] > before["tokens"]) == examples
+    assert ("counted as JSON: thinking" in after["reason"]) == examples
+    assert ('not counted: what output_config.effort = "low" adds' in after["reason"]) == examples
+    assert after["request"] != before["request"]
 
 
 # The lock and diff
