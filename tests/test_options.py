@@ -197,8 +197,11 @@ def test_faults_of_a_projects_options_are_reported(options: str, message: str) -
 
 def test_targets_shows_the_options_with_their_evidence(project: Project) -> None:
     text = project.run("targets", "deepseek-v4").out
-    assert "option reasoning_effort: it puts text in front of the prefix" in text
-    assert 'not with "low"' in text
+    assert "option tools: changes the text of the prefix, except []\n" in text
+    assert (
+        "option reasoning_effort: puts text in front of the prefix, so nothing of it is served from the cache, "
+        'except "low"\n'
+    ) in text
     (target,) = project.run("targets", "deepseek-v4", "--format", "json").json["targets"]
     (effort,) = (option for option in target["options"] if option["name"] == "reasoning_effort")
     assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-11-30")
@@ -211,6 +214,7 @@ def test_targets_shows_the_options_with_their_evidence(project: Project) -> None
     ("options", "message"),
     [
         ("{tools: []}", '"tools" is a part of the prefix, not an option'),
+        ("{functions: []}", '"functions" is a part of the prefix, not an option'),
         ("{system: x}", '"system" is a part of the prefix, not an option'),
         ("{instructions: x}", '"instructions" is a part of the prefix, not an option'),
         ("{messages: []}", '"messages" is a part of the prefix, not an option'),
