@@ -762,6 +762,12 @@ def test_openais_client_sends_frozen_options_dynamic_text_and_markers(locked: Lo
     assert (body["reasoning_effort"], body["response_format"]["type"], body["top_k"]) == ("high", "json_schema", 1)
 
 
+def test_openais_client_sends_the_schema_of_a_text_format_as_text_format(locked: Load) -> None:
+    request = locked("one", "openai").request([USER], model="gpt-5.6", text_format=Answer, allow=("text_format",))
+    body = sent_by(lambda url: openai.OpenAI(api_key="-", base_url=url).responses.parse(**request))
+    assert (body["text"]["format"]["type"], body["text"]["format"]["name"]) == ("json_schema", "Answer")
+
+
 # Variants
 
 
