@@ -136,12 +136,11 @@ class Prefix:
         """
         following = Following(messages=messages, continuation=continuation, dynamic=dynamic)
         frozen: dict[str, Any] = json.loads(self._fragment)
-        checks = RequestChecks(self.name, self.target, self._identity, frozen)
+        checks = RequestChecks((self.name, self.target), self._identity, frozen, exact=self.counted == "exact")
         fragment = checks.fragment_for(others, allow)
-        body = checks.with_following(fragment, following, mark=conversation_marker)
+        body = checks.with_following(fragment, following, mark=conversation_marker, allow=allow)
         request = with_arguments(body, others)
-        if conversation_marker:
-            checks.refuse_too_many_markers(request)
+        checks.refuse_too_many_markers(request)
         return request
 
     def observe(self, usage: object) -> Observation:
