@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build import load
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -361,6 +362,12 @@ def test_a_later_system_message_is_refused_where_the_chat_template_moves_it_to_t
     project.build()
     options = json.loads(project.read("cacheunit.lock"))["targets"]["own"]["options"]
     assert ("system_message" in options) is moved
+    user, system = {"role": "user", "content": "Hi"}, {"role": "system", "content": "Be loud."}
+    prefix = load("a", root=project.root)
+    assert prefix.request([user, system], allow=("system_message",) if moved else ())["messages"][-1] == system
+    if moved:
+        with pytest.raises(CacheunitError, match="a system message"):
+            prefix.request([user, system])
 
 
 def test_of_a_frame_of_fixed_text_it_is_said_what_is_assumed(project: Project) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.front_options import (
     MANIFEST_KEYS,
+    SYSTEM_MESSAGE,
     FrozenPrefix,
     allowed_names,
     extra_body_of,
@@ -21,8 +22,6 @@ from cacheunit_build.request_formats.following import marker_count, role_of
 from cacheunit_build.request_formats.formats import FORMATS
 
 _MODEL = "model"
-_SYSTEM_MESSAGE = "system_message"
-"""The name among a target's options for a later system message that its chat template puts in front."""
 _NO_MESSAGES = str | bytes | bytearray | memoryview
 
 
@@ -126,7 +125,7 @@ class RequestChecks:
             TypeError: the messages, or the content of one, have the wrong type.
         """
         messages = self._messages(following)
-        if _SYSTEM_MESSAGE in self._options and _SYSTEM_MESSAGE not in allow:
+        if SYSTEM_MESSAGE in self._options and SYSTEM_MESSAGE not in allow:
             self._refuse_system_messages(messages)
         if following.dynamic:
             fragment, messages = self._format.with_dynamic(fragment, messages, following.dynamic)
@@ -174,7 +173,7 @@ class RequestChecks:
                 f'a system message in messages would change the prefix "{self._prefix}": '
                 "the chat template puts it in front"
             )
-            raise fail(message, hint=f'send it as a message of the user, or pass allow=("{_SYSTEM_MESSAGE}",)')
+            raise fail(message, hint=f'send it as a message of the user, or pass allow=("{SYSTEM_MESSAGE}",)')
 
     def _needed_marker(self) -> Any:  # noqa: ANN401 - a name from the lock
         if self._marker is None:
