@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, axis_values, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.settings_file import find_settings
+from cacheunit_build.domain.settings import find_settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -105,7 +105,8 @@ class Prefix:
         raise AttributeError(f'a frozen prefix: "{key}" cannot be deleted')
 
     def __repr__(self) -> str:
-        return f"<Prefix {self.name} for {self.target}: {self.tokens} tokens, {self.fingerprint}>"
+        estimate = "~" if self.counted == "estimate" else ""
+        return f"<Prefix {self.name} for {self.target}: {estimate}{self.tokens} tokens, {self.fingerprint}>"
 
     def request(
         self,
@@ -140,12 +141,11 @@ class Prefix:
 
         following = Following(messages=messages, continuation=continuation, dynamic=dynamic)
         frozen: dict[str, Any] = json.loads(self._fragment)
-        checks = RequestChecks(self.name, self.target, self._identity, frozen)
+        checks = RequestChecks((self.name, self.target), self._identity, frozen, exact=self.counted == "exact")
         fragment = checks.fragment_for(others, allow)
-        body = checks.with_following(fragment, following, mark=conversation_marker)
+        body = checks.with_following(fragment, following, mark=conversation_marker, allow=allow)
         request = with_arguments(body, others)
-        if conversation_marker:
-            checks.refuse_too_many_markers(request)
+        checks.refuse_too_many_markers(request)
         return request
 
     def observe(self, usage: object) -> Observation:

@@ -528,7 +528,8 @@ def test_breakpoints_serve_complete_content_blocks_only(project: Project) -> Non
     more = "  - {role: user, text: And}\n  - {role: assistant, text: So}\n"
     project.write({"prefixes/a.yaml": project.read("prefixes/a.yaml") + more.encode()})
     (change,) = changes(project.run("diff", "--against", copy, "--format", "json")).values()
-    assert change["still_cached"] == change["tokens"]["old"] < change["tokens"]["new"]
+    # The role marker behind the marked block is not in front of the cache marker.
+    assert change["still_cached"] == change["tokens"]["old"] - 1 < change["tokens"]["new"]
     project.write({"templates/a.j2": f"{LONG}And on.\n"})
     changed = changes(project.run("diff", "b", "--against", copy, "--format", "json"))
     assert changed["b"]["first_change"]["token"] == changed["b"]["tokens"]["old"]

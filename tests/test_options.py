@@ -113,7 +113,7 @@ def test_every_known_target_lists_tools_and_has_evidence_for_each_option(name: s
     assert len(set(names)) == len(names)
     assert not [other for other in names for name in names if other.startswith(f"{name}.")]
     for option in options:
-        assert option.checked == dt.date(2026, 11, 30)
+        assert dt.date(2026, 11, 30) <= option.checked <= dt.date(2026, 12, 1)
         assert len(option.claim.split()) > 4
         assert option.source
         json.dumps(option.neutral)
@@ -124,7 +124,7 @@ def test_options_of_each_provider_are_those_that_its_documentation_names() -> No
         return {option.name: option.effect for option in KNOWN[name].options}
 
     assert effects("anthropic-512").items() >= {"tools": "front", "speed": "cache", "thinking": "examples"}.items()
-    assert effects("openai").items() >= {"instructions": "front", "text.format": "front"}.items()
+    assert effects("openai").items() >= {"text.format": "front", "text_format": "front"}.items()
     assert effects("deepseek-v4") == {"tools": "text", "response_format": "text", "reasoning_effort": "front"}
     assert effects("vllm").items() >= {"chat_template_kwargs": "text", "add_special_tokens": "front"}.items()
     assert effects("sglang").items() >= {"lora_path": "cache"}.items()
@@ -197,8 +197,11 @@ def test_faults_of_a_projects_options_are_reported(options: str, message: str) -
 
 def test_targets_shows_the_options_with_their_evidence(project: Project) -> None:
     text = project.run("targets", "deepseek-v4").out
-    assert "option reasoning_effort: it puts text in front of the prefix" in text
-    assert 'not with "low"' in text
+    assert "option tools: changes the text of the prefix, except []\n" in text
+    assert (
+        "option reasoning_effort: puts text in front of the prefix, so nothing of it is served from the cache, "
+        'except "low"\n'
+    ) in text
     (target,) = project.run("targets", "deepseek-v4", "--format", "json").json["targets"]
     (effort,) = (option for option in target["options"] if option["name"] == "reasoning_effort")
     assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-11-30")
@@ -211,6 +214,7 @@ def test_targets_shows_the_options_with_their_evidence(project: Project) -> None
     ("options", "message"),
     [
         ("{tools: []}", '"tools" is a part of the prefix, not an option'),
+        ("{functions: []}", '"functions" is a part of the prefix, not an option'),
         ("{system: x}", '"system" is a part of the prefix, not an option'),
         ("{instructions: x}", '"instructions" is a part of the prefix, not an option'),
         ("{messages: []}", '"messages" is a part of the prefix, not an option'),
@@ -303,8 +307,8 @@ def test_a_template_and_an_encoder_count_what_an_option_puts_in_front(sources: P
     shown = sources.run("show", "a", "--target", "framed", "--tokens").out
     assert shown.startswith("|Eff|ort|:| max|.\\n|Language|:| de|.\\n|<|system|>|Be| brief|")
     for target, note in (
-        ("framed", 'counted with chat_template_kwargs, reasoning_effort = "max"'),
-        ("encoded", 'counted with reasoning_effort = "max"'),
+        ("framed", 'passed to the frame: chat_template_kwargs, reasoning_effort = "max"'),
+        ("encoded", 'passed to the frame: reasoning_effort = "max"'),
     ):
         assert after[target]["tokens"] > before[target]["tokens"]
         assert note in after[target]["reason"]
@@ -404,8 +408,26 @@ def test_an_estimate_counts_a_schema_and_says_what_it_does_not_count(sources: Pr
     )
     after = explained(sources)["openai-legacy"]
     assert after["tokens"] > before["tokens"] + 50
-    assert "counted with response_format;" in after["reason"]
-    assert 'what reasoning_effort = "high" adds to the prefix is not counted' in after["reason"]
+    assert "counted as JSON: response_format;" in after["reason"]
+    assert 'not counted: what reasoning_effort = "high" adds' in after["reason"]
+
+
+@pytest.mark.parametrize("examples", [False, True])
+def test_an_option_that_changes_the_front_of_examples_counts_only_where_there_are_some(
+    sources: Project, *, examples: bool
+) -> None:
+    turns = "examples: [{role: user, text: One?}, {role: assistant, text: Two.}]\n" if examples else ""
+    head = f"system: a.j2\ntargets: [anthropic-512]\n{turns}"
+    sources.write({"prefixes/a.yaml": head})
+    before = explained(sources)["anthropic-512"]
+    sources.write(
+        {"prefixes/a.yaml": f"{head}options: {{thinking: {{type: enabled}}, output_config: {{effort: low}}}}\n"}
+    )
+    after = explained(sources)["anthropic-512"]
+    assert (after["tokens"] > before["tokens"]) == examples
+    assert ("counted as JSON: thinking" in after["reason"]) == examples
+    assert ('not counted: what output_config.effort = "low" adds' in after["reason"]) == examples
+    assert after["request"] != before["request"]
 
 
 # The lock and diff

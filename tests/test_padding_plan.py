@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,7 +54,7 @@ def floor_plan(tokens: int, rule: CacheRule, hits_per_miss: int, mode: PaddingMo
 
 def numbers_in_reason(plan: PaddingPlan) -> set[str]:
     """Returns the numbers in the reason of a plan."""
-    return set(re.findall(r"-?\d+(?:\.\d+)?", plan.reason))
+    return set(re.findall(r"-?\d+(?:\.\d+)?", plan.reason.replace(",", "")))
 
 
 # After the last full unit
@@ -102,9 +103,25 @@ def test_padding_never_goes_over_the_budget(
     free = plan_for(tokens, rule, mode, 100, floor=floor)
     if free.goal is not None and free.goal > budget:
         assert (plan.action, plan.goal) == ("over-budget", None)
-        assert f"{free.goal} tokens would exceed the budget of {budget}" in plan.reason
+        assert f"{free.goal:,} tokens would exceed the budget of {budget:,}" in plan.reason
     else:
         assert plan == free
+
+
+def test_dropped_units_are_a_minimum_and_cost_their_full_price_in_each_hit() -> None:
+    """Padded to 256, a hit serves 128 at 0.1 and computes 128, a miss writes 256: with 10 hits, it pays from 152 on."""
+    rule = blocks(128, minimum=256, read=0.1, dropped_units=1)
+    assert (floor_plan(151, rule, 10).action, floor_plan(152, rule, 10).goal) == ("unpaid", 256)
+    assert floor_plan(200, blocks(128, read=0.1, dropped_units=1), 10).goal == 256
+    aligned = plan_for(128, blocks(128, dropped_units=1))
+    assert (aligned.action, aligned.goal) == ("below-minimum", None)
+    assert "128 tokens below the first 2 units of 256: nothing is cached" in aligned.reason
+    always = plan_for(382, blocks(128, dropped_units=3), "always")
+    assert (always.goal, "nothing is with it" in always.reason) == (384, True)
+
+
+def test_that_the_minimum_is_unknown_is_said_of_an_exact_count_too() -> None:
+    assert plan_for(300, blocks(minimum=None)).reason.endswith("minimum is unknown, so none is assumed")
 
 
 @given(tokens=tokens_, unit=units, dropped=st.integers(1, 3))
@@ -155,7 +172,7 @@ def test_reasons_state_the_numbers_they_compare() -> None:
     assert plan_for(1154, blocks()).reason == (
         "2 tokens after the last full unit of 128; a full cached unit costs as much as 2.56, so padding does not pay"
     )
-    assert plan_for(1152, blocks()).reason == "1152 tokens are 9 full units"
+    assert plan_for(1152, blocks()).reason == "1,152 tokens are 9 full units"
     assert plan_for(1154, blocks(), "always").reason == (
         "2 tokens after the last full unit of 128; padding is set to always, "
         "and adds the cost of 0.56 input tokens per cached request"
@@ -207,15 +224,15 @@ def test_exactly_the_minimum_of_tokens_is_cached(kind: CacheKind, tokens: int, b
 def test_below_the_minimum_the_reason_states_the_distance_and_from_where_padding_pays() -> None:
     rule = CacheRule(kind="breakpoints", minimum=4096, read=0.1, write=1.25)
     assert plan_for(3413, rule).reason == (
-        "683 tokens below the minimum of 4096: nothing is cached; "
-        "with 10 hits per miss, padding to 4096 pays for a prefix of 838 tokens or more"
+        "683 tokens below the minimum of 4,096: nothing is cached; "
+        "with 10 hits per miss, padding to 4,096 pays for a prefix of 838 tokens or more"
     )
     assert plan_for(1000, blocks(256, minimum=1100, read=0.5)).reason == (
-        "100 tokens below the minimum of 1100: nothing is cached; "
-        "with 10 hits per miss, padding to 1280 pays for a prefix of 699 tokens or more"
+        "100 tokens below the minimum of 1,100: nothing is cached; "
+        "with 10 hits per miss, padding to 1,280 pays for a prefix of 699 tokens or more"
     )
     unpriced = plan_for(1000, blocks(256, minimum=1100, read=None))
-    assert unpriced.reason == "100 tokens below the minimum of 1100: nothing is cached"
+    assert unpriced.reason == "100 tokens below the minimum of 1,100: nothing is cached"
 
 
 @given(
@@ -232,13 +249,13 @@ def test_padding_to_the_minimum_pays_exactly_by_the_formula(
 ) -> None:
     """Of `hits` + 1 requests, one writes the padded prefix and the others read it; unpadded, all are uncached."""
     assume(tokens < minimum)
-    goal = math.ceil(minimum / unit) * unit
+    goal, fewest = math.ceil(minimum / unit) * unit, max(minimum, unit)
     saved = (hits + 1) * tokens - goal * (write + hits * read)
     assume(abs(saved) > 1e-6)
     pays = saved > 0
     plan = floor_plan(tokens, blocks(unit, minimum=minimum, read=read, write=write), hits, mode)
     assert (plan.action, plan.goal) == (("floor", goal) if pays else ("unpaid", None))
-    assert {str(minimum - tokens), str(minimum), str(hits), str(goal)} <= numbers_in_reason(plan)
+    assert {str(fewest - tokens), str(fewest), str(hits), str(goal)} <= numbers_in_reason(plan)
 
 
 @pytest.mark.parametrize(("hits", "pays_from"), [(9, 881), (99, 457), (1, 2765)])
@@ -283,7 +300,7 @@ def test_a_prefix_with_a_breakpoint_is_padded_to_the_minimum_too() -> None:
 def test_mode_always_pads_below_the_minimum_too() -> None:
     plan = plan_for(200, blocks(128, minimum=1024), "always")
     assert (plan.action, plan.goal) == ("pad", 256)
-    assert "824 tokens below the minimum of 1024" in plan.reason
+    assert "824 tokens below the minimum of 1,024: nothing is cached, and nothing is with it" in plan.reason
 
 
 def test_mode_always_does_not_pad_full_units_below_the_minimum() -> None:
@@ -339,7 +356,9 @@ def test_an_estimate_has_no_goal_and_decides_nothing_within_its_margin(
 @given(tokens=tokens_, margin=margins)
 def test_the_bounds_of_an_estimate_are_rounded_outwards(tokens: int, margin: float) -> None:
     count = TokenCount(tokens=tokens, margin=margin)
-    assert 0 <= count.low <= tokens * (1 - margin) <= tokens <= tokens * (1 + margin) <= count.high
+    share = Fraction(str(margin))
+    assert 0 <= count.low <= tokens * (1 - share) <= tokens <= tokens * (1 + share) <= count.high
+    assert count.high - count.low <= 2 * share * tokens + 2
     assert (TokenCount(tokens=tokens).low, TokenCount(tokens=tokens).high) == (tokens, tokens)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build import load
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +70,57 @@ def test_a_prediction_ends_at_the_marker_and_the_plan_names_what_stands_behind_i
     assert f"the {behind} tokens behind the marker are not cached" in responses["reason"]
     assert load("e", target="openai", root=project.root).predicted == responses["markers"][0]
     assert found["anthropic-1024"]["markers"] == [found["anthropic-1024"]["tokens"]]
+
+
+def test_the_marker_is_not_looked_for_in_the_text_of_tools(project: Project) -> None:
+    """The user's message, "hi", is in "things" too: in front of the marker stand the tools and that message."""
+    examples = "  - {role: user, text: hi}\n  - {role: assistant, text: A long answer that goes on.}\n"
+    project.write(
+        {
+            "prefixes/t.yaml": f"targets: [openai]\ntools: [t.json]\nexamples:\n{examples}",
+            "t.json": TOOL % ("It searches the archive of all things. " * 500),
+        }
+    )
+    project.build()
+    (artifact,) = artifacts(project, "t").values()
+    assert artifact["tokens"] - 15 < artifact["markers"][0] < artifact["tokens"]
+    assert artifact["predicted"] == artifact["markers"][0]
+    assert markers_in(json.loads(project.read("build/t/openai.json"))) == 1
+
+
+def test_a_plan_claims_no_reuse_where_too_little_stands_in_front_of_the_marker(project: Project) -> None:
+    answer = "A long answer that goes on and on. " * 500
+    examples = f"  - {{role: user, text: hi}}\n  - {{role: assistant, text: {answer}}}\n"
+    project.write(
+        {
+            "prefixes/t.yaml": f"targets: [openai]\nsystem: t.j2\nexamples:\n{examples}",
+            "templates/t.j2": "Be brief.\n",
+        }
+    )
+    project.build()
+    (artifact,) = artifacts(project, "t").values()
+    assert (artifact["plan"], artifact["predicted"], artifact["markers"]) == ("below-minimum", 0, [])
+    assert "tokens stand in front of the marker, so nothing is cached" in artifact["reason"]
+    findings = project.run("lint", "--select", "CU403", "--format", "json").json["findings"]
+    assert [item["severity"] for item in findings] == ["warning"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "always"])
+def test_padding_behind_the_words_of_the_user_is_not_tried(project: Project, mode: str) -> None:
+    project.write(
+        {
+            "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
+            "own.jinja": "Now: {{ messages[-1].content }}{{ messages[0].content }}<｜User｜>",
+            "prefixes/a.yaml": f"targets: [own]\nsystem: a.j2\npadding: {{mode: {mode}, hits_per_miss: 1}}\n"
+            if mode == "auto"
+            else "targets: [own]\nsystem: a.j2\npadding: always\n",
+            "templates/a.j2": LONG,
+        }
+    )
+    project.build()
+    (artifact,) = artifacts(project, "a").values()
+    assert artifact["padding"] == 0
+    assert mode == "auto" or "padding would stand behind the user's words" in artifact["reason"]
 
 
 def test_a_prefix_below_the_minimum_has_no_marker_whatever_its_plan_is(project: Project) -> None:
@@ -217,13 +269,22 @@ LAST_TURN_ONLY = """\
 <｜User｜>{{ message.content }}
 {%- endfor %}"""
 COUNTED_MESSAGES = "{{ messages|length }} messages\n{{ messages[0].content }}<｜User｜>{{ messages[-1].content }}"
+WINDOW = """\
+{% set recent = messages[-6:] %}
+{% if messages[0] in recent %}{{ messages[0].content }}{% endif %}
+{% for message in recent %}<｜User｜>{{ message.content }}{% endfor %}"""
+REASONING = """\
+{% for message in messages if message.reasoning_content is defined %}Think.{% endfor %}
+{{- messages[0].content }}<｜User｜>{{ messages[-1].content }}"""
 STABLE = """\
 {{ messages[0].content }}{% for message in messages[1:] %}
 {{- '<｜User｜>' if message.role == 'user' else '<｜Assistant｜>' }}{{ message.content }}
 {%- endfor %}"""
 
 
-@pytest.mark.parametrize(("template", "line"), [(LAST_TURN_ONLY, 3), (COUNTED_MESSAGES, 1), (STABLE, None)])
+@pytest.mark.parametrize(
+    ("template", "line"), [(LAST_TURN_ONLY, 3), (COUNTED_MESSAGES, 1), (WINDOW, 2), (REASONING, 2), (STABLE, None)]
+)
 def test_tokens_that_later_turns_change_are_not_static_and_the_line_is_named(
     project: Project, template: str, line: int | None
 ) -> None:
@@ -244,7 +305,8 @@ def test_tokens_that_later_turns_change_are_not_static_and_the_line_is_named(
         assert turns["first_turn"] == artifact["tokens"] > 1000
         return
     assert turns["first_turn"] > 1000 > artifact["tokens"]
-    assert (turns["shape"], turns["source"]) == ("user, assistant, user", {"path": "own.jinja", "line": line})
+    assert turns["shape"].startswith("user, ")
+    assert turns["source"] == {"path": "own.jinja", "line": line}
     assert [(item["code"], item["path"], item["line"]) for item in findings] == [("CU407", "own.jinja", line)]
     text = project.run("explain", "a").out
     assert f"{turns['first_turn']:,} tokens are shared by requests of one turn" in text
@@ -270,13 +332,47 @@ def test_a_shape_that_the_chat_template_refuses_is_named(project: Project) -> No
     assert artifact["later_turns"]["refused"] == [
         "user, tool call, tool result",
         "user, tool call, tool result, assistant, user",
+        "user, tool call, tool result, tool call, tool result, assistant, user",
+        "user, two tool calls, two tool results",
     ]
-    assert "not taken by the frame: user, tool call, tool result" in project.run("explain", "a").out
+    assert 'refused by the frame: "user, tool call, tool result", "' in project.run("explain", "a").out
+
+
+@pytest.mark.parametrize(
+    ("front", "moved"),
+    [
+        ("{% for m in messages if m.role == 'system' %}{{ m.content }}{% endfor %}", True),
+        ("{{ messages[0].content }}", False),
+    ],
+)
+def test_a_later_system_message_is_refused_where_the_chat_template_moves_it_to_the_front(
+    project: Project,
+    front: str,
+    moved: bool,
+) -> None:
+    rest = "{% for m in messages if m.role != 'system' %}<｜User｜>{{ m.content }}{% endfor %}"
+    project.write(
+        {
+            "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
+            "own.jinja": front + rest,
+            "prefixes/a.yaml": "targets: [own]\nsystem: a.j2\n",
+            "templates/a.j2": LONG,
+        }
+    )
+    project.build()
+    options = json.loads(project.read("cacheunit.lock"))["targets"]["own"]["options"]
+    assert ("system_message" in options) is moved
+    user, system = {"role": "user", "content": "Hi"}, {"role": "system", "content": "Be loud."}
+    prefix = load("a", root=project.root)
+    assert prefix.request([user, system], allow=("system_message",) if moved else ())["messages"][-1] == system
+    if moved:
+        with pytest.raises(CacheunitError, match="a system message"):
+            prefix.request([user, system])
 
 
 def test_of_a_frame_of_fixed_text_it_is_said_what_is_assumed(project: Project) -> None:
     project.write({"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": LONG})
-    assert "assumed to follow what is there, since the frame is fixed text" in project.run("explain", "a").out
+    assert "assumed to leave the prefix unchanged, since the frame is fixed text" in project.run("explain", "a").out
 
 
 # Releases and versions of the lock
@@ -307,31 +403,71 @@ def test_a_lock_of_version_1_is_one_difference_and_is_rewritten_by_a_build(proje
     assert project.drift() == []
 
 
-@pytest.mark.parametrize("key", ["required-version", "required_version"])
-def test_another_release_than_the_project_requires_is_refused(project: Project, key: str) -> None:
-    project.write({"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": LONG, "cacheunit.toml": f'{key} = ">=0.1"\n'})
+def test_another_release_than_the_project_requires_is_refused_also_with_keys_that_this_one_does_not_know(
+    project: Project,
+) -> None:
+    manifest = {"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": LONG}
+    project.write({**manifest, "cacheunit.toml": 'required-version = ">=0.1"\n'})
     project.build()
-    project.write({"cacheunit.toml": f'# pinned\n{key} = "<0.1"\n'})
+    project.write({"cacheunit.toml": 'later-key = 1\nrequired-version = "<0.1"\n'})
     before = project.files()
-    for command in (
-        ("build",),
-        ("check",),
-        ("diff", "--against", "cacheunit.lock"),
-        ("lint",),
-        ("explain", "a"),
-        ("show", "a"),
-        ("count", "cacheunit.toml"),
-    ):
+    compared = ("diff", "--against", "cacheunit.lock")
+    for command in (("build",), ("check",), compared, ("lint",), ("explain", "a"), ("show", "a"), ("count", "own.md")):
         ran = project.run(*command)
         assert (ran.code, ran.out) == (2, ""), command
-        assert ran.err.startswith("error: cacheunit.toml:2: the project requires cacheunit <0.1; this is ")
+        if command[0] != "count":
+            assert ran.err.startswith("error: cacheunit.toml:2: the project requires cacheunit <0.1; this is ")
     assert project.files() == before
 
 
-def test_a_required_version_that_is_no_specifier_is_refused(project: Project) -> None:
+@pytest.mark.parametrize("value", ['"newest"', '""', '" , "', "1", '["<1"]'])
+def test_a_required_version_that_is_no_specifier_is_refused(project: Project, value: str) -> None:
     project.write({"prefixes/a.yaml": "system: a.j2\n", "templates/a.j2": "A.\n"})
-    project.write({"cacheunit.toml": 'required-version = "newest"\n'})
+    project.write({"cacheunit.toml": f"required-version = {value}\n"})
     ran = project.run("build")
-    assert (ran.code, "cacheunit.toml:1:" in ran.err, '"required-version" must be a version specifier' in ran.err) == (
-        2, True, True,
-    )  # fmt: skip
+    assert ran.code == 2
+    assert ran.err.startswith('error: cacheunit.toml:1: "required-version" must be a version specifier, not ')
+
+
+def test_the_schema_of_the_settings_has_the_key_as_it_is_written(project: Project) -> None:
+    keys = project.run("schema", "config").json["properties"].keys()
+    assert {"required-version", "hits_per_miss"} <= keys
+    assert "required_version" not in keys
+
+
+def test_a_build_of_a_part_does_not_rewrite_a_lock_of_version_1(project: Project) -> None:
+    project.write({f"prefixes/{name}.yaml": "system: a.j2\n" for name in "ab"})
+    project.write({"templates/a.j2": LONG, "cacheunit.lock": '{"version": 1, "targets": {}, "prefixes": {}}\n'})
+    old = {"profile": "sha256:" + "0" * 64, "tokenizer": "sha256:" + "1" * 64}
+    entry = {"tokens": 1, "counted": "exact", "padding": 0, "unit": 128, "text": old["profile"]}
+    entry |= {"request": old["profile"], "token_ids": old["profile"]}
+    prefixes = {name: {"deepseek-v4": entry} for name in "ab"}
+    lock = {"version": 1, "targets": {"deepseek-v4": old}, "prefixes": prefixes}
+    project.write({"cacheunit.lock": json.dumps(lock)})
+    ran = project.run("build", "a")
+    assert (ran.code, "the lock has version 1, which a build of a part cannot rewrite" in ran.err) == (2, True)
+    project.build()
+    assert project.drift() == []
+
+
+# Estimates are labelled
+
+
+def test_every_number_of_an_estimate_is_labelled_on_its_own_side(project: Project, tmp_path: Path) -> None:
+    project.write(
+        {
+            "prefixes/a.yaml": "targets: [kimi]\nsystem: a.j2\n",
+            "templates/a.j2": LONG,
+            "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\n',
+        }
+    )
+    shutil.copytree(project.root, tmp_path / "before")
+    project.write({"templates/a.j2": LONG + "And on.\n"})
+    (change,) = project.run("diff", "--against", tmp_path / "before", "--format", "json").json["changes"]
+    assert (change["still_cached"], change["cost"]["per_million"], change["cost"]["one_time"]) == (None, None, None)
+    old, new = change["tokens"].values()
+    assert f"~{old:,} -> ~{new:,}" in project.run("diff", "--against", tmp_path / "before").out
+    report = project.run("count", "templates/a.j2", "--target", "kimi", "--format", "json").json
+    assert (report["margin"], report["units"], report["past"], report["padding"]) == (0.35, None, None, None)
+    project.build()
+    assert f": ~{new} tokens, sha256:" in repr(load("a", root=project.root))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import types
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anthropic
 import openai
+import pydantic
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from cacheunit_build.domain.model_names import is_listed_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from cacheunit_build.runtime import Prefix
 
@@ -37,6 +40,11 @@ margin = 0.5
 [target.free]
 extends = "anthropic-512"
 models = []
+[target.google]
+extends = "gemini"
+[target.google.tokenizer]
+estimate = "deepseek-v4"
+margin = 0.5
 [target.framed]
 extends = "vllm"
 [target.framed.tokenizer]
@@ -46,7 +54,7 @@ file = "tokenizer.json"
 chat_template = "chat.jinja"
 arguments = {enable_thinking = false, date = "-"}
 """
-TARGETS = "deepseek-v4, plain, anthropic-512, openai, openai-legacy, served, qwen-explicit"
+TARGETS = "deepseek-v4, plain, anthropic-512, openai, openai-legacy, served, google, qwen-explicit"
 FILES = {
     "cacheunit.toml": SETTINGS,
     "prefixes/one.yaml": f"system: a.j2\ntargets: [{TARGETS}, framed, free]\n",
@@ -76,8 +84,8 @@ options:
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Prefix]:
-    """Returns a function that loads a prefix of a built project."""
+def locked_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of a built project."""
     from cacheunit_build.cli import main as cli
 
     root = tmp_path_factory.mktemp("project")
@@ -85,10 +93,23 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Prefix]:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
     assert cli.run(["-C", str(root), "-q", "build"]) == 0
+    return root
+
+
+@pytest.fixture(scope="module")
+def locked(locked_project: Path) -> Callable[..., Prefix]:
+    """Returns a function that loads a prefix of a built project."""
+    root = locked_project
     return lambda name, target=None, **axes: load(name, target=target, root=str(root), **axes)
 
 
 Load = Any
+
+
+class Answer(pydantic.BaseModel):
+    """A schema for OpenAI's `responses.parse`."""
+
+    text: str
 
 
 # Options that change the front
@@ -106,6 +127,7 @@ Load = Any
             "changes the text",
         ),
         (("one", "openai"), {"text": {"format": {"type": "json_object"}}}, "text.format", "in front of the prefix"),
+        (("one", "openai"), {"text_format": Answer}, "text_format", "in front of the prefix"),
         (("one", "openai"), {"parallel_tool_calls": False}, "parallel_tool_calls", "changes the text"),
         (("one", "openai"), {"previous_response_id": "r"}, "previous_response_id", "in front of the prefix"),
         (("one", "openai-legacy"), {"response_format": {"type": "json_object"}}, "response_format", "in front of"),
@@ -114,7 +136,7 @@ Load = Any
         (("one", "deepseek-v4"), {"extra_body": {"reasoning_effort": "max"}}, "reasoning_effort", "in front of"),
         (("one", "deepseek-v4"), {"tools": [{}]}, "tools", "changes the text"),
         (("one", "anthropic-512"), {"tools": [{"name": "now"}]}, "tools", "in front of the prefix"),
-        (("one", "anthropic-512"), {"speed": "fast"}, "speed", "a cache of their own"),
+        (("one", "anthropic-512"), {"speed": "fast"}, "speed", "has a separate cache for each value"),
         (("one", "anthropic-512"), {"output_config": {"format": {"type": "x"}}}, "output_config.format", "the text"),
         (("taught", "anthropic-512"), {"thinking": {"type": "enabled", "budget_tokens": 2048}}, "thinking", "examples"),
         (("taught", "anthropic-512"), {"tool_choice": {"type": "any"}}, "tool_choice", "in front of the examples"),
@@ -178,7 +200,9 @@ def test_a_frozen_option_is_sent_and_passes_only_with_its_own_value(locked: Load
     merged_request = prefix.request([USER], reasoning={"summary": "auto"})
     assert merged_request["reasoning"] == {"effort": "high", "summary": "auto"}
     assert prefix.request([USER], reasoning=None)["reasoning"] == {"effort": "high"}
-    with pytest.raises(CacheunitError, match=r"\"reasoning\.effort\" is frozen as 'high' .*, not 'low'"):
+    with pytest.raises(
+        CacheunitError, match=r"\"reasoning\.effort\" is frozen as 'high' .*, not 'low': the option changes"
+    ):
         prefix.request([USER], reasoning={"effort": "low"})
     insisted = prefix.request([USER], reasoning={"effort": "low"}, allow=["reasoning.effort"])
     assert insisted["reasoning"] == {"effort": "low"}
@@ -221,13 +245,76 @@ def test_frozen_parts_stay_refused_whatever_is_allowed(locked: Load) -> None:
 
 @pytest.mark.parametrize("allow", ["tools", b"tools", {"tools": 1}, 5, ("tools", 5), iter(["tools"])])
 def test_allow_takes_a_tuple_list_or_set_of_names(locked: Load, allow: Any) -> None:  # noqa: ANN401
-    with pytest.raises(TypeError, match="allow must be a tuple of names"):
+    with pytest.raises(TypeError, match="allow must be a tuple, list or set of names"):
         locked("one", "openai").request([USER], allow=allow)
 
 
 def test_a_misspelt_name_in_allow_is_refused(locked: Load) -> None:
-    with pytest.raises(CacheunitError, match='did you mean "tools"'):
+    message = 'allow has "tool", which is not an option of this target\n\nhint: did you mean "tools"'
+    with pytest.raises(CacheunitError, match=message):
         locked("one", "openai").request([USER], allow=("tool",), tools=[{}])
+
+
+def hint_of(prefix: Prefix, **others: Any) -> str | None:
+    """Returns the hint of the error that a request with these arguments raises."""
+    with pytest.raises(CacheunitError) as caught:
+        prefix.request([USER], **others)
+    return caught.value.faults[0].hint
+
+
+@pytest.mark.parametrize(
+    ("target", "others", "hint"),
+    [
+        ("openai", {"reasoning": {"effort": "low"}}, 'freeze it in "options" of the manifest, or '),
+        ("openai", {"tools": [{}]}, 'freeze it in "tools" of the manifest, or '),
+        ("openai", {"instructions": "x"}, 'freeze it in "system" of the manifest, or '),
+        ("openai", {"previous_response_id": "r"}, ""),
+        ("openai", {"conversation": "c"}, ""),
+        ("openai", {"prompt": {"id": "p"}}, ""),
+        ("openai", {"text_format": Answer}, 'freeze its schema as "text.format" in "options" of the manifest, or '),
+        (
+            "deepseek-v4",
+            {"reasoning_effort": "max"},
+            'freeze it in "options" of the manifest (an exact count needs a chat_template or encoder for that), or ',
+        ),
+    ],
+)
+def test_the_hint_says_how_to_freeze_an_option_that_can_be_frozen(
+    locked: Load, target: str, others: dict[str, Any], hint: str
+) -> None:
+    name = "reasoning.effort" if "reasoning" in others else next(iter(others))
+    assert hint_of(locked("one", target), **others) == f'{hint}pass allow=("{name}",)'
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            {"reasoning_effort": "max"},
+            (
+                'prefix "one" was not built for this value of "reasoning_effort", '
+                "which puts text in front of the prefix, so nothing of it is served from the cache"
+            ),
+        ),
+        (
+            {"tools": [{}]},
+            'prefix "one" was not built for this value of "tools", which changes the text of the prefix',
+        ),
+    ],
+)
+def test_a_refusal_is_a_sentence_about_the_prefix_and_the_option(
+    locked: Load, option: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CacheunitError) as caught:
+        locked("one", "deepseek-v4").request([USER], **option)
+    assert caught.value.faults[0].message == message
+
+
+def test_the_hint_for_a_frozen_part_says_how_the_format_takes_what_follows(locked: Load) -> None:
+    with pytest.raises(CacheunitError, match='hint: pass what follows it as continuation="…"'):
+        locked("one", "plain").request(prompt="x")
+    hint = 'pass what follows it as messages, and text that differs between requests as dynamic="…"'
+    assert hint_of(locked("one", "openai"), input=[]) == hint
 
 
 # Models
@@ -261,6 +348,9 @@ def test_a_model_of_the_target_passes_however_it_is_spelt(locked: Load, target: 
         ("openai", "gpt-5.5"),
         ("deepseek-v4", "deepseek-v3"),
         ("deepseek-v4", ""),
+        ("deepseek-v4", "deepseek-v4-pro-v3"),
+        ("openai", "gpt-5.6-v3"),
+        ("openai", "gpt-5.6:27"),
     ],
 )
 def test_a_model_of_another_target_is_refused_unless_it_is_allowed(locked: Load, target: str, model: str) -> None:
@@ -278,6 +368,9 @@ def test_older_spellings_of_a_model_are_the_same_model() -> None:
     assert not is_listed_model("claude-sonnet-4-5", ["Claude Sonnet 4"])
     assert not is_listed_model("gpt-4o-mini", ["gpt-4o"])
     assert not is_listed_model("claude-opus-1-4", ["Claude Opus 4.1"])
+    assert not is_listed_model("deepseek-v4", ["deepseek-v3"])
+    assert not is_listed_model("gemma3:12", ["gemma3:27"])
+    assert is_listed_model("gemma3:27", ["gemma3:27"])
 
 
 @given(
@@ -306,6 +399,7 @@ def test_dates_versions_and_providers_do_not_change_a_model(name: str, suffix: s
         (["hi"], r"messages\[0\] must be a mapping or an object with a role, not str"),
         ([USER, None], r"messages\[1\] must be a mapping or an object with a role, not NoneType"),
         ([[USER]], r"messages\[0\] must be a mapping or an object with a role, not list"),
+        ([USER, object()], r"messages\[1\] must be a mapping or an object with a role, not object"),
     ],
 )
 def test_messages_of_another_type_are_refused_by_what_was_given(locked: Load, messages: Any, given: str) -> None:  # noqa: ANN401
@@ -320,6 +414,97 @@ def test_messages_are_any_sequence_of_mappings_or_of_a_clients_objects(locked: L
     assert request["messages"][1:] == list(messages)
     call = {"type": "function_call_output", "call_id": "c", "output": "12"}
     assert locked("one", "openai").request([USER, call])["input"][-1] is call
+
+
+def test_a_message_needs_a_role_or_what_makes_it_an_item(locked: Load) -> None:
+    for message in ({}, {"content": "hi"}):
+        with pytest.raises(CacheunitError, match=r'messages\[1\] needs a "role"$'):
+            locked("one", "deepseek-v4").request([USER, message])
+        with pytest.raises(CacheunitError, match=r'messages\[1\] needs a "role" or a "type"$'):
+            locked("one", "openai").request([USER, message])
+    with pytest.raises(CacheunitError, match=r'messages\[0\] needs a "role"$'):
+        locked("one", "deepseek-v4").request([{"type": "text", "text": "hi"}])
+    reference = {"id": "msg_1"}  # of the type `item_reference`, which may be left out
+    assert locked("one", "openai").request([reference])["input"][-1] is reference
+
+
+@pytest.mark.parametrize("messages", [[USER], ["hi"], "hi", []])
+def test_a_format_without_messages_says_so_first(locked: Load, messages: Any) -> None:  # noqa: ANN401
+    with pytest.raises(CacheunitError, match='format "text" of target "plain" has no messages') as caught:
+        locked("one", "plain").request(messages)
+    assert caught.value.faults[0].hint == 'pass what follows it as continuation="…"'
+
+
+@pytest.mark.parametrize("extra_body", ["x", "", 5, True, False, [("tools", [])], []])
+def test_an_extra_body_that_is_no_mapping_is_refused(locked: Load, extra_body: Any) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError, match=f"extra_body must be a mapping, not {type(extra_body).__name__}"):
+        locked("one", "deepseek-v4").request([USER], extra_body=extra_body)
+    assert locked("one", "openai").request([USER], extra_body=openai.omit)["extra_body"] is openai.omit
+
+
+def test_an_extra_body_has_another_only_where_the_api_has_that_key(locked: Load) -> None:
+    with pytest.raises(CacheunitError, match="extra_body has a key extra_body"):
+        locked("one", "deepseek-v4").request([USER], extra_body={"extra_body": {"top_k": 1}})
+    google: Any = {"extra_body": {"google": {"thinking_config": {}}}}
+    assert locked("one", "google").request([USER], extra_body=google)["extra_body"] == google
+    google["extra_body"]["google"]["cached_content"] = {"name": "c"}
+    with pytest.raises(CacheunitError, match=r'"extra_body\.google\.cached_content"'):
+        locked("one", "google").request([USER], extra_body=google)
+
+
+@pytest.mark.parametrize(
+    ("target", "others", "message"),
+    [
+        ("openai", {"reasoning": "high"}, '"reasoning" must be a mapping, not str: .* option "reasoning.effort"'),
+        ("openai", {"reasoning": [("effort", "high")]}, '"reasoning" must be a mapping, not list'),
+        ("openai", {"text": 5}, '"text" must be a mapping, not int'),
+        ("openai", {"extra_body": {"reasoning": "high"}}, '"reasoning" must be a mapping, not str'),
+        ("anthropic-512", {"output_config": True}, '"output_config" must be a mapping, not bool'),
+        ("google", {"extra_body": {"google": "x"}}, '"extra_body.google" must be a mapping, not str'),
+    ],
+)
+def test_a_value_that_cannot_hold_its_option_is_refused(
+    locked: Load, target: str, others: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        locked("one", target).request([USER], **others)
+
+
+def test_values_that_can_hold_an_option_pass(locked: Load) -> None:
+    model = types.SimpleNamespace(summary="auto")
+    assert locked("one", "openai").request([USER], reasoning=model)["reasoning"] is model
+    with pytest.raises(CacheunitError, match=r"reasoning\.effort"):
+        locked("one", "openai").request([USER], reasoning=types.SimpleNamespace(effort="high"))
+    # The id of a container, which has no skills.
+    assert locked("one", "anthropic-512").request([USER], container="container_1")["container"] == "container_1"
+
+
+CONTENTS: list[Any] = [5, True, b"x", {"type": "text", "text": "Hi"}, {"Hi"}]
+
+
+@pytest.mark.parametrize("target", ["anthropic-512", "openai", "deepseek-v4"])
+@pytest.mark.parametrize("content", [None, *CONTENTS])
+def test_dynamic_text_needs_content_that_is_text_or_a_list(locked: Load, target: str, content: object) -> None:
+    message = rf'messages\[1\]\["content"\] must be text or a list of blocks, not {type(content).__name__}'
+    prefix = locked("only-tools" if target == "anthropic-512" else "one", target)
+    with pytest.raises(TypeError, match=message):
+        prefix.request([{"role": "assistant", "content": "Yes."}, {"role": "user", "content": content}], dynamic="D")
+
+
+@pytest.mark.parametrize("target", ["anthropic-512", "openai"])
+@pytest.mark.parametrize("content", CONTENTS)
+def test_the_marker_of_the_conversation_needs_content_that_is_text_or_a_list(
+    locked: Load, target: str, content: object
+) -> None:
+    message = rf'messages\[1\]\["content"\] must be text or a list of blocks, not {type(content).__name__}'
+    with pytest.raises(TypeError, match=message):
+        locked("long", target).request([USER, {"role": "user", "content": content}], conversation_marker=True)
+
+
+@pytest.mark.parametrize("dynamic", [" ", "\n\t"])
+def test_a_blank_dynamic_text_is_refused(locked: Load, dynamic: str) -> None:
+    with pytest.raises(CacheunitError, match="dynamic is blank"):
+        locked("long", "anthropic-512").request([USER], dynamic=dynamic)
 
 
 @pytest.mark.parametrize("name", ["continuation", "dynamic"])
@@ -363,14 +548,35 @@ def test_dynamic_text_is_in_front_of_the_users_first_words_elsewhere(
     assert plain == [*static, lead, {"role": "user", "content": "Now.\n\nHi"}, later]
     blocks = prefix.request([{"role": "user", "content": [image]}], dynamic="Now.")[key]
     assert blocks == [*static, {"role": "user", "content": [{"type": block, "text": "Now."}, image]}]
-    for messages in ([], [lead], [{"role": "user"}]):
-        with pytest.raises(CacheunitError, match="dynamic text"):
+    for messages in ([], [lead]):
+        with pytest.raises(CacheunitError, match='dynamic needs a message with role "user"'):
             prefix.request(messages, dynamic="Now.")
+    with pytest.raises(CacheunitError, match='dynamic needs a first user message that is a mapping with "content"'):
+        prefix.request([{"role": "user"}], dynamic="Now.")
 
 
-def test_dynamic_text_is_in_front_of_a_continuation(locked: Load) -> None:
+@pytest.mark.parametrize("name", ["taught", "only-tools"])
+def test_dynamic_text_is_behind_the_results_of_tools_which_the_api_requires_first(locked: Load, name: str) -> None:
+    prefix = locked(name, "anthropic-512")
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "12"}
+    now, text = {"type": "text", "text": "Now."}, {"type": "text", "text": "Hi"}
+    for before, after in (
+        ([result, result], [result, result, now]),
+        ([result, text, result], [result, now, text, result]),
+        ([text], [now, text]),
+        ([anthropic.types.ToolUseBlock.model_construct(type="tool_result")], [now]),
+    ):
+        sent = prefix.request([{"role": "user", "content": before}], dynamic="Now.")["messages"][-1]["content"]
+        assert [block for block in sent if isinstance(block, dict)] == after
+        assert sent.index(now) == after.index(now) + len(sent) - len(after)
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "continuation", "end"), [("D", "a", "D\n\na"), ("D", "", "D"), ("", "a", "a"), ("", "", "")]
+)
+def test_dynamic_text_is_in_front_of_a_continuation(locked: Load, dynamic: str, continuation: str, end: str) -> None:
     prefix = locked("one", "plain")
-    assert prefix.request(continuation="Hi", dynamic="Now. ") == {"prompt": f"{prefix.text}Now. Hi"}
+    assert prefix.request(continuation=continuation, dynamic=dynamic) == {"prompt": f"{prefix.text}{end}"}
 
 
 CONTENT = st.one_of(
@@ -382,7 +588,12 @@ MESSAGES = st.lists(
 ).map(lambda messages: [*messages, {"role": "user", "content": "End."}])
 
 
-@given(MESSAGES, st.text(), st.booleans(), st.sampled_from(["long", "taught"]))
+@given(
+    MESSAGES,
+    st.text().filter(lambda text: not text or text.strip()),
+    st.booleans(),
+    st.sampled_from(["long", "taught"]),
+)
 def test_the_callers_messages_and_the_front_of_a_request_never_change(
     locked: Load, messages: list[Any], dynamic: str, mark: bool, name: str
 ) -> None:
@@ -465,14 +676,44 @@ def test_markers_are_counted_up_to_the_limit_of_the_provider(locked: Load) -> No
     for messages, others in (([marked] * 3, {}), ([marked] * 2, {"cache_control": {"type": "ephemeral"}})):
         with pytest.raises(CacheunitError, match="takes at most 4 markers: this one has 5"):
             prefix.request([*messages, USER], conversation_marker=True, **others)
+    assert len(prefix.request([marked] * 3)["messages"]) == 3
+    for messages, others in (([marked] * 4, {}), ([marked] * 3, {"cache_control": {"type": "ephemeral"}})):
+        with pytest.raises(CacheunitError, match="takes at most 4 markers: this one has 5"):
+            prefix.request(messages, **others)
     result = {"type": "tool_result", "tool_use_id": "t", "content": marked["content"]}
     with pytest.raises(CacheunitError, match="this one has 5"):
         prefix.request([{"role": "user", "content": [result] * 3}, USER], conversation_marker=True)
 
 
 def test_a_target_without_marker_needs_none(locked: Load) -> None:
-    with pytest.raises(CacheunitError, match="has no cache marker: it needs none"):
+    with pytest.raises(CacheunitError, match='target "deepseek-v4" uses no cache markers'):
         locked("one", "deepseek-v4").request([USER], conversation_marker=True)
+
+
+# System messages behind the prefix
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_system_message_that_the_template_puts_in_front_is_refused(
+    locked_project: Path, tmp_path: Path, role: str
+) -> None:
+    root = shutil.copytree(locked_project, tmp_path / "project")
+    lock = json.loads((root / "cacheunit.lock").read_bytes())
+    lock["targets"]["framed"]["options"]["system_message"] = {"effect": "text"}
+    (root / "cacheunit.lock").write_text(json.dumps(lock), encoding="utf-8")
+    prefix = load("one", target="framed", root=str(root))
+    for message in ({"role": role, "content": "x"}, types.SimpleNamespace(role=role, content="x")):
+        with pytest.raises(CacheunitError) as caught:
+            prefix.request([USER, message])
+        (fault,) = caught.value.faults
+        assert fault.message == (
+            'a system message in messages would change the prefix "one": the chat template puts it in front'
+        )
+        assert fault.hint == 'send it as a message of the user, or pass allow=("system_message",)'
+        assert prefix.request([USER, message], allow=("system_message",))["messages"][-1] is message
+    assert prefix.request([USER])["messages"][-1] is USER
+    unlisted = load("one", target="served", root=str(root))
+    assert unlisted.request([USER, {"role": role, "content": "x"}])["messages"][-1]["role"] == role
 
 
 # The vendors' clients
@@ -519,6 +760,12 @@ def test_openais_client_sends_frozen_options_dynamic_text_and_markers(locked: Lo
     chat = locked("frozen", "openai-legacy").request([USER], model="gpt-5", extra_body={"top_k": 1})
     body = sent_by(lambda url: openai.OpenAI(api_key="-", base_url=url).chat.completions.create(**chat))
     assert (body["reasoning_effort"], body["response_format"]["type"], body["top_k"]) == ("high", "json_schema", 1)
+
+
+def test_openais_client_sends_the_schema_of_a_text_format_as_text_format(locked: Load) -> None:
+    request = locked("one", "openai").request([USER], model="gpt-5.6", text_format=Answer, allow=("text_format",))
+    body = sent_by(lambda url: openai.OpenAI(api_key="-", base_url=url).responses.parse(**request))
+    assert (body["text"]["format"]["type"], body["text"]["format"]["name"]) == ("json_schema", "Answer")
 
 
 # Variants

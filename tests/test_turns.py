@@ -36,8 +36,20 @@ PLAIN = Conversation(system=SYSTEM, tools=(), turns=())
 WITH_TOOLS = replace(PLAIN, tools=(TOOL,))
 WITH_EXAMPLES = replace(PLAIN, turns=EXAMPLES)
 
-ALL_TURNS = ("user, assistant, user", "user, assistant, user, assistant, user")
-TOOL_TURNS = ("user, tool call, tool result", "user, tool call, tool result, assistant, user")
+ALL_TURNS = (
+    "user, assistant, user",
+    "user, assistant, user, assistant, user",
+    "user, assistant",
+    "user, empty answer, user",
+    "user, answer with reasoning, user",
+    "user, 20 further exchanges, user",
+)
+TOOL_TURNS = (
+    "user, tool call, tool result",
+    "user, tool call, tool result, assistant, user",
+    "user, tool call, tool result, tool call, tool result, assistant, user",
+    "user, two tool calls, two tool results",
+)
 ROLES = (
     "{% for m in messages %}{{ {'system': '<｜begin▁of▁sentence｜>', 'user': '<｜User｜>',"
     " 'assistant': '<｜Assistant｜>', 'tool': '<｜tool▁output▁begin｜>'}[m.role] }}"

@@ -521,6 +521,26 @@ AGREEING: dict[str, tuple[Any, Usage]] = {
         },
         usage(900, None, 1500),
     ),
+    "what is not cached has what is written": (  # Vercel AI SDK 6, OpenAI
+        {
+            "inputTokens": 2600,
+            "inputTokenDetails": {"noCacheTokens": 600, "cacheReadTokens": 2000},
+            "usage": {"raw": {"prompt_tokens_details": {"cached_tokens": 2000, "cache_write_tokens": 400}}},
+        },
+        usage(2000, 400, 2600),
+    ),
+    "nothing but a 0 is not cached": (
+        {"inputTokens": 1000, "inputTokenDetails": {"noCacheTokens": 0, "cacheReadTokens": 640}},
+        usage(640, None, 1000),
+    ),
+    "the tokens missed without those cached": (
+        {"usage": {"prompt_tokens": 1000}, "timings": {"prompt_n": 100}},
+        usage(None, None, 1000),
+    ),
+    "all of the prompt is read or written": (
+        {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 100}},
+        usage(900, 100, 1000),
+    ),
     "the cached tokens of another field are added to what is not cached": (
         {"input_tokens": 20, "cache_read_input_tokens": 0, "prompt_tokens_details": {"cached_tokens": 900}},
         usage(900, None, 920),
@@ -616,6 +636,46 @@ CONTRADICTING: dict[str, tuple[Any, Usage]] = {
             None,
             "prompt_tokens_details.cached_tokens + prompt_cache_miss_tokens is 2,400, but prompt_tokens is 1,500",
         ),
+    ),
+    "read and written are more than the prompt": (
+        {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 900}},
+        usage(
+            None,
+            None,
+            None,
+            "prompt_tokens_details.cached_tokens + prompt_tokens_details.cache_write_tokens is 1,800, "
+            "more than the whole prompt: prompt_tokens is 1,000",
+        ),
+    ),
+    "llama.cpp, tokens that are missing": (
+        {"usage": {"prompt_tokens": 1000}, "timings": {"cache_n": 640, "prompt_n": 100}},
+        usage(None, None, None, "timings.cache_n + timings.prompt_n is 740, but usage.prompt_tokens is 1,000"),
+    ),
+    "Vercel AI SDK 6, tokens that are missing": (
+        {"inputTokens": 1000, "inputTokenDetails": {"noCacheTokens": 10, "cacheReadTokens": 640}},
+        usage(
+            None,
+            None,
+            None,
+            "inputTokenDetails.cacheReadTokens + inputTokenDetails.noCacheTokens is 650, but inputTokens is 1,000",
+        ),
+    ),
+    "Vercel AI SDK 6, as a provider returns it": (
+        {"usage": {"inputTokens": {"total": 1000, "noCache": 10, "cacheRead": 640, "cacheWrite": 100}}},
+        usage(
+            None,
+            None,
+            None,
+            "usage.inputTokens.cacheRead + usage.inputTokens.cacheWrite + usage.inputTokens.noCache is 750, "
+            "but usage.inputTokens.total is 1,000",
+        ),
+    ),
+    "an event of a stream of llama.cpp": (
+        [
+            {"choices": [{"delta": {"content": "Hi"}}]},
+            {"choices": [], "usage": {"prompt_tokens": 1000}, "timings": {"cache_n": 640, "prompt_n": 100}},
+        ],
+        usage(None, None, None, "timings.cache_n + timings.prompt_n is 740, but usage.prompt_tokens is 1,000"),
     ),
     "counts of a stream that fall": (
         [{"usage": {"cached_tokens": 900}}, {"usage": {"cached_tokens": 640}}],
@@ -911,6 +971,8 @@ def test_whatever_is_given_the_numbers_are_possible(value: object) -> None:
     numbers = (result.hit, result.written, result.prompt)
     assert all(number is None or (type(number) is int and number >= 0) for number in numbers)
     assert result.hit is None or result.prompt is None or result.hit <= result.prompt
+    if not isinstance(value, list | tuple) and result.prompt:
+        assert (result.hit or 0) + (result.written or 0) <= result.prompt
     assert len(set(result.contradictions)) == len(result.contradictions)
 
 

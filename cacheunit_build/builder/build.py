@@ -13,7 +13,7 @@ from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.protocols import Selection
@@ -177,6 +177,12 @@ def _new_lock(compiled: CompiledProject, old: Lock) -> Lock:
     """
     selection = compiled.selection
     kept = {key: entry for key, entry in old.entries.items() if selection and not selection.includes_key(key)}
+    if kept and old.version != LOCK_VERSION:
+        raise fail(
+            f"the lock has version {old.version}, which a build of a part cannot rewrite",
+            path=LOCK_FILE,
+            hint='run "cacheunit build" without names',
+        )
     for _, target in sorted(kept):
         identity = compiled.identities.get(target)
         if identity is not None and old.targets.get(target) != identity:

@@ -137,18 +137,23 @@ class OpenProject:
 
 
 def _refuse_other_release(files: DiskFiles) -> None:
-    """Raises a fault if the settings require another release. Other faults in them are reported by the command."""
-    from cacheunit_build.parsing.settings import parse_settings, required_version_fault
+    """Raises a fault if the settings require another release, before they are validated.
+
+    A newer release may have keys that this one does not know. Other faults are reported by the command.
+    """
+    from cacheunit_build.domain.settings import REQUIRED_VERSION, find_settings
 
     try:
-        settings = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+        document, table_keys = find_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
     except CacheunitError:
         return
-    if settings.required_version is None:
+    if not isinstance(document.value, dict) or REQUIRED_VERSION not in document.value:
         return
     from importlib.metadata import version  # takes longer than all of this
 
-    fault = required_version_fault(settings, version("cacheunit-build"))
+    from cacheunit_build.parsing.settings import required_version_fault
+
+    fault = required_version_fault(document, table_keys, version("cacheunit-build"))
     if fault is not None:
         raise CacheunitError(fault)
 

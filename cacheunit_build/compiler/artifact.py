@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.frozen_options import frozen_options, option_keys
+from cacheunit_build.compiler.markers import tokens_in_front
 from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
 from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
 from cacheunit_build.compiler.turns import user_message
@@ -15,7 +16,6 @@ from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_ids
 from cacheunit_build.domain.lock import LockEntry
 from cacheunit_build.domain.prompt import Conversation, StaticTokens
-from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.domain.token_count import TokenCount
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered, Tool
-    from cacheunit_build.domain.protocols import Tokenizer
-    from cacheunit_build.request_formats.base import MarkerPlace
 
 _COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 _DESCRIPTION = re.compile(r"^description:.*$", re.MULTILINE)
@@ -188,7 +186,7 @@ class _ArtifactCompiler:
             yield note
         if unpadded.change is not None:
             lost = unpadded.first_turn - unpadded.tokens
-            yield f"later turns change {lost} tokens that requests of one turn share, so these are not counted"
+            yield f"later turns change {lost:,} tokens that requests of one turn share, so these are not counted"
 
     def _leaves_tools_out(self) -> bool:
         conversation = replace(self._conversation(""), following=(user_message("a"),))
@@ -207,8 +205,9 @@ class _ArtifactCompiler:
         """
         if plan.goal is None:
             return plan, ""
-        if self.count("").change is not None and self.count(" .").tokens == self.count("").tokens:
-            reason = f"{plan.reason}; but padding would stand behind what later turns change"
+        if self._padding_is_behind():
+            behind = "the user's words" if self.count("").change is None else "what later turns change"
+            reason = f"{plan.reason}; but padding would stand behind {behind}"
             return replace(plan, action="unreachable", goal=None, reason=reason), ""
         system = self._rendered.system
         try:
@@ -220,6 +219,11 @@ class _ArtifactCompiler:
             hint = '"padding: off" leaves the text unpadded'
             raise CacheunitError(*(self._fault(fault.message, "padding", hint) for fault in error.faults)) from None
 
+    def _padding_is_behind(self) -> bool:
+        """Returns whether padding would stand behind the framed prefix, since the frame puts the system text there."""
+        framed_prefix = self.count("").framed_prefix
+        return self._rendered.system.strip() not in framed_prefix and self.count(" .").framed_prefix == framed_prefix
+
     def refuse_over_budget(self, unpadded: StaticTokens, padded: StaticTokens) -> None:
         """Raises a fault where the budget is exceeded; an estimate must exceed it by more than its margin."""
         budget = self._manifest.budget
@@ -227,19 +231,17 @@ class _ArtifactCompiler:
         if budget is not None and tokens > budget:
             least = "at least " if self._loaded.tokenizer.margin else ""
             padding = padded.tokens - unpadded.tokens
-            of_padding = f" ({padding} of them padding)" if padding > 0 else ""
-            message = f"{least}{tokens} static tokens{of_padding}, {tokens - budget} over the budget of {budget}"
+            of_padding = f" ({padding:,} of them padding)" if padding > 0 else ""
+            message = f"{least}{tokens:,} static tokens{of_padding}, {tokens - budget:,} over the budget of {budget:,}"
             raise CacheunitError(self._fault(message, "budget"))
 
     def freeze(self, plan: PaddingPlan, padding: str, unpadded: StaticTokens, padded: StaticTokens) -> Artifact:
         """Returns the artifact with its bytes and its lock entry."""
         parts = self._parts(padding)
-        markers = self._markers(parts, padded)
-        if not markers:
-            parts = replace(parts, marker=None)
-        elif markers[-1] < padded.tokens:
-            behind = f"the {padded.tokens - markers[-1]} tokens behind the marker are not cached"
-            plan = replace(plan, reason=f"{plan.reason}; {behind}")
+        markers, note = self._markers(parts, padded)
+        if note is not None:
+            plan = replace(plan, action=plan.action if markers else "below-minimum", reason=f"{plan.reason}; {note}")
+        parts = parts if markers else replace(parts, marker=None)
         text, request = parts.system.encode(), compact_json(self._loaded.request_format.fragment(parts))
         margin = self._loaded.tokenizer.margin
         entry = LockEntry(
@@ -285,14 +287,27 @@ class _ArtifactCompiler:
             options=self._options.values,
         )
 
-    def _markers(self, parts: PrefixParts, padded: StaticTokens) -> tuple[int, ...]:
-        """Returns how many static tokens stand in front of each marker; none where nothing in front of it is cached."""
-        place = self._loaded.request_format.marker_place(parts)
+    def _markers(self, parts: PrefixParts, padded: StaticTokens) -> tuple[tuple[int, ...], str | None]:
+        """Returns how many static tokens stand in front of each marker, and a note for the plan.
+
+        There is no marker where nothing in front of it is cached; the note then says why, if the plan does not yet.
+        """
+        place, tokenizer, rule = (
+            self._loaded.request_format.marker_place(parts),
+            self._loaded.tokenizer,
+            self._target.cache,
+        )
         if place is None:
-            return ()
-        tokens = padded.tokens if place == parts.last else _tokens_up_to(place, parts, padded, self._loaded.tokenizer)
-        count = TokenCount(tokens=tokens, margin=self._loaded.tokenizer.margin)
-        return () if self._target.cache.caches(count) is False else (tokens,)
+            return (), None
+        tokens = tokens_in_front(place, parts, padded, tokenizer.encode, exact=not tokenizer.margin)
+        if tokens is None:
+            return (), "a marker would stand behind the static tokens, so nothing is cached"
+        if rule.caches(TokenCount(tokens=tokens, margin=tokenizer.margin)) is not False:
+            behind = padded.tokens - tokens
+            return (tokens,), f"the {behind:,} tokens behind the marker are not cached" if behind else None
+        if tokens == padded.tokens:
+            return (), None
+        return (), f"only {tokens:,} tokens stand in front of the marker, so nothing is cached"
 
     def _later_turns(self, padded: StaticTokens) -> LaterTurns | None:
         """Returns what later turns do to the static tokens; None where none were tried."""
@@ -316,16 +331,6 @@ class _ArtifactCompiler:
 
     def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:
         return self._manifest.fault(f"{self._name}: {message}", key, hint=hint)
-
-
-def _tokens_up_to(place: MarkerPlace, parts: PrefixParts, padded: StaticTokens, tokenizer: Tokenizer) -> int:
-    """Returns how many static tokens stand in front of the end of a marked part, which is not the last one."""
-    texts = [parts.system, *(turn.text for turn in parts.turns[: place.index + 1] if place.part == "examples")]
-    end = 0
-    for text in texts:
-        start = padded.framed_prefix.find(text.strip(), end)
-        end = end if start < 0 else start + len(text.strip())
-    return common_prefix(padded.ids, tokenizer.encode(padded.framed_prefix[:end]))
 
 
 def segment_fingerprints(

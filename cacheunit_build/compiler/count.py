@@ -26,6 +26,7 @@ class TextCount:
         past: tokens after the last full unit.
         padding: tokens that are missing to the next boundary.
         counted: `exact` or `estimate`.
+        margin: the share by which an estimate may be off; 0 for an exact count.
         tokenizer: what counts.
         control_tokens: the control tokens in the text, each once.
         literal: the count with these read as characters; None where there are none.
@@ -38,6 +39,7 @@ class TextCount:
     past: int
     padding: int
     counted: str
+    margin: float
     tokenizer: str
     control_tokens: tuple[str, ...]
     literal: int | None
@@ -64,6 +66,7 @@ def count_text(text: str, tokenizer: Tokenizer, *, target: LoadedTarget | None, 
         past=past,
         padding=align_padding(static.tokens, unit),
         counted="estimate" if tokenizer.margin else "exact",
+        margin=tokenizer.margin,
         tokenizer=tokenizer.label,
         control_tokens=controls,
         literal=static.tokens + more if controls else None,

@@ -25,7 +25,8 @@ class FrozenOptions:
 
     Attributes:
         values: their values, by name.
-        effects: what each of them changes, by name; without those whose value changes nothing.
+        effects: what each of them changes, by name; without those whose value changes nothing, and without those that
+            change only what stands in front of examples where there are none.
         arguments: what the frame gets of each of them, by name and argument; for an estimate on bare text, the mappings
             and lists. Empty for one that the count does not include.
         framed: whether the frame renders them where the model reads them.
@@ -48,16 +49,16 @@ class FrozenOptions:
 
     @property
     def hidden(self) -> Mapping[str, OptionEffect]:
-        """What those change, by name, that the token ids do not show."""
+        """The effects of the options that the token ids do not show, by option name."""
         return {name: effect for name, effect in self.effects.items() if not (self.framed and self.arguments.get(name))}
 
     def notes(self) -> Iterator[str]:
         """Yields what the count includes of them, and what it leaves out."""
         counted = [self._shown(name) for name, arguments in self.arguments.items() if arguments]
         if counted:
-            yield f"counted with {', '.join(counted)}"
+            yield f"{'passed to the frame' if self.framed else 'counted as JSON'}: {', '.join(counted)}"
         if self.uncounted:
-            yield f"what {', '.join(map(self._shown, self.uncounted))} adds to the prefix is not counted"
+            yield f"not counted: what {', '.join(map(self._shown, self.uncounted))} adds"
 
     def _shown(self, name: str) -> str:
         value = self.values[name]
@@ -71,7 +72,8 @@ def frozen_options(manifest: Manifest, target: Target) -> FrozenOptions:
     effects = {
         name: listed[name].effect
         for name, value in values.items()
-        if not any(agrees(value, neutral) for neutral in listed[name].neutral)
+        if (manifest.examples or listed[name].effect != "examples")
+        and not any(agrees(value, neutral) for neutral in listed[name].neutral)
     }
     return FrozenOptions(
         values=values,
@@ -91,7 +93,10 @@ def changed_options(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]
 
 
 def hidden_effects(old: FrozenOptions, new: FrozenOptions) -> set[OptionEffect]:
-    """Returns what the changes between two versions of frozen options do, without what the token ids show."""
+    """Returns the effects of the options that differ between two versions.
+
+    Only those where the token ids do not show the difference.
+    """
     return {
         effect
         for name in changed_options(old.values, new.values)

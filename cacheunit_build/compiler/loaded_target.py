@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.static_tokens import static_tokens
+from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
-from cacheunit_build.domain.front_options import TEMPLATE_VARIABLES
+from cacheunit_build.domain.front_options import SYSTEM_MESSAGE, TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
@@ -35,6 +35,7 @@ class LoadedTarget:
         frame: returns the text that the model reads of a conversation.
         frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
+        moves_system_messages: whether the frame puts a later system message in front, or lets it replace the first one.
     """
 
     target: Target
@@ -42,6 +43,7 @@ class LoadedTarget:
     frame: Callable[[Conversation], str]
     frame_lookups: tuple[Lookup, ...]
     vocabulary_lookups: tuple[Lookup, ...]
+    moves_system_messages: bool = False
 
     @property
     def request_format(self) -> RequestFormat:
@@ -69,9 +71,17 @@ class LoadedTarget:
             cache=replace(target.cache, evidence=(), warm_up_requests=1, best_effort=False),  # these decide no number
             frame=fingerprint_json(frame),
             tokenizer=self.tokenizer.identity,
-            options={item.name: _locked_option(item, target.frame) for item in target.options},
+            options=self._locked_options,
             models=target.models,
         )
+
+    @property
+    def _locked_options(self) -> dict[str, LockedOption]:
+        """The request options that change the front, and a later system message where the frame moves it there."""
+        options = {item.name: _locked_option(item, self.target.frame) for item in self.target.options}
+        if self.moves_system_messages:
+            options[SYSTEM_MESSAGE] = LockedOption(effect="text")
+        return options
 
     def static_tokens(self, prefix: Conversation) -> StaticTokens:
         """Returns the tokens that all requests share; an estimate counts all tokens of the parts one after the other.
@@ -156,7 +166,12 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
-        target=target, tokenizer=tokenizer, frame=frame, frame_lookups=lookups, vocabulary_lookups=vocabulary
+        target=target,
+        tokenizer=tokenizer,
+        frame=frame,
+        frame_lookups=lookups,
+        vocabulary_lookups=vocabulary,
+        moves_system_messages=not target.frame.plain and changes_with_system_message(frame),
     )
 
 

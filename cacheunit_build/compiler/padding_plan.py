@@ -11,10 +11,11 @@ tokens, a read price of 0.1, a write price of 1, and 10 hits per miss:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.artifact import PaddingPlan
+from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.cache_results import PaddingGain
@@ -36,7 +37,7 @@ class PaddingRequest:
 
     mode: PaddingMode = "auto"
     floor: bool = False
-    hits_per_miss: int = 10
+    hits_per_miss: int = DEFAULT_HITS_PER_MISS
     budget: int | None = None
 
 
@@ -57,7 +58,7 @@ def make_plan(count: TokenCount, rule: CacheRule, wanted: PaddingRequest) -> Pad
     plan = _plan_of_exact(count.tokens, rule, wanted)
     if plan.goal is None or wanted.budget is None or plan.goal <= wanted.budget:
         return plan
-    over = f"but {plan.goal} tokens would exceed the budget of {wanted.budget}, so nothing is padded"
+    over = f"but {plan.goal:,} tokens would exceed the budget of {wanted.budget:,}, so nothing is padded"
     return PaddingPlan(action="over-budget", goal=None, reason=f"{plan.reason}; {over}")
 
 
@@ -65,27 +66,23 @@ def _plan_of_exact(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> Padd
     """Returns the plan for an exact count, before the budget is applied."""
     if tokens == 0:
         return PaddingPlan(action="below-minimum", goal=None, reason="there are no static tokens: nothing is cached")
-    if not rule.has_units or rule.unit is None:
-        return _plan_without_unit(tokens, rule, wanted)
-    if tokens < (rule.minimum or 0):
-        return _plan_below_minimum(tokens, rule, rule.unit, wanted)
-    past = tokens % rule.unit
-    if past == 0:
-        return PaddingPlan(action="aligned", goal=None, reason=f"{tokens} tokens are {tokens // rule.unit} full units")
-    return _plan_past_unit(tokens, past, rule, rule.unit, wanted)
+    plan = _plan_in_units(tokens, rule, rule.unit, wanted) if rule.unit else _plan_without_unit(tokens, rule, wanted)
+    if rule.minimum is None and rule.is_known:
+        return replace(plan, reason=f"{plan.reason}; the target's minimum is unknown, so none is assumed")
+    return plan
 
 
 def _plan_of_estimate(count: TokenCount, rule: CacheRule) -> PaddingPlan:
     """Returns what is certain within the margin of an estimate."""
-    estimate = f"an estimate of {count.tokens} tokens, {count.low} to {count.high}"
+    estimate = f"an estimate of {count.tokens:,} tokens, {count.low:,} to {count.high:,}"
     not_padded = "so nothing is padded" if rule.has_units else rule.why_no_padding
     fewest, name = rule.fewest_cached, rule.fewest_name
     cached = rule.caches(count)
     if cached is False:
-        reason = f"{estimate}; at least {fewest - count.high} below {name} of {fewest}: nothing is cached"
+        reason = f"{estimate}; at least {fewest - count.high:,} below {name} of {fewest:,}: nothing is cached"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
     if cached is None:
-        near = f"{name} of {fewest} is within the margin, so it is unknown whether it is cached"
+        near = f"{name} of {fewest:,} is within the margin, so it is unknown whether it is cached"
         return PaddingPlan(action="near-minimum", goal=None, reason=f"{estimate}; {not_padded}; {near}")
     unknown = "; the target's minimum is unknown" if rule.minimum is None else ""
     return PaddingPlan(action="estimate", goal=None, reason=f"{estimate}; {not_padded}{unknown}")
@@ -93,20 +90,31 @@ def _plan_of_estimate(count: TokenCount, rule: CacheRule) -> PaddingPlan:
 
 def _plan_without_unit(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan where there is no unit to pad to: the rule has none, or it is unknown."""
-    minimum = rule.minimum or 0
-    if tokens < minimum and wanted.floor and rule.serves_marked_only:
-        return _plan_below_minimum(tokens, rule, 1, wanted)
-    if tokens < minimum:
-        reason = f"{_missing(tokens, minimum)}{_when_filling_pays(minimum, rule, wanted)}"
+    if tokens < rule.fewest_cached and rule.serves_marked_only:
+        return _plan_below_minimum(tokens, rule, wanted)
+    if tokens < rule.fewest_cached:
+        reason = f"{_missing(tokens, rule)}{_when_filling_pays(rule, wanted)}"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
     action = rule.kind if rule.is_known else "unknown"
     return PaddingPlan(action=action, goal=None, reason=rule.why_no_padding)
 
 
-def _plan_past_unit(tokens: int, past: int, rule: CacheRule, unit: int, wanted: PaddingRequest) -> PaddingPlan:
+def _plan_in_units(tokens: int, rule: CacheRule, unit: int, wanted: PaddingRequest) -> PaddingPlan:
+    """Returns the plan where whole units are reused."""
+    past = tokens % unit
+    goal = tokens + (unit - past if past else 0)
+    if tokens < (rule.minimum or 0) or goal < rule.fewest_cached:
+        return _plan_below_minimum(tokens, rule, wanted)
+    if past == 0:
+        units = tokens // unit
+        reason = f"{tokens:,} tokens are {units:,} full unit{'' if units == 1 else 's'}"
+        return PaddingPlan(action="aligned", goal=None, reason=reason)
+    return _plan_past_unit(past, goal, rule, unit, wanted)
+
+
+def _plan_past_unit(past: int, goal: int, rule: CacheRule, unit: int, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan for `past` tokens after the last full unit: pad to the next one if that is wanted and pays."""
-    goal = tokens + unit - past
-    uncached = f"{past} tokens after the last full unit of {unit}"
+    uncached = f"{past:,} tokens after the last full unit of {unit:,}"
     gain = rule.padding_gain(past)
     if wanted.mode == "off":
         reason = f"padding is off; {uncached} are recomputed in each request"
@@ -114,9 +122,6 @@ def _plan_past_unit(tokens: int, past: int, rule: CacheRule, unit: int, wanted: 
     if wanted.mode == "always":
         reason = f"{uncached}; padding is set to always, and {_gain_text(gain, wanted)}"
         return PaddingPlan(action="pad", goal=goal, reason=reason)
-    if goal < rule.fewest_cached:
-        reason = f"{uncached}; nothing is cached below {rule.fewest_cached} tokens"
-        return PaddingPlan(action="below-minimum", goal=None, reason=reason)
     if gain is None:
         reason = f"{uncached}; the target's price of a cached token is unknown, so whether padding pays is too"
         return PaddingPlan(action="unknown", goal=None, reason=reason)
@@ -129,41 +134,41 @@ def _plan_past_unit(tokens: int, past: int, rule: CacheRule, unit: int, wanted: 
     return PaddingPlan(action="pad" if pays else "unpaid", goal=goal if pays else None, reason=reason)
 
 
-def _plan_below_minimum(tokens: int, rule: CacheRule, unit: int, wanted: PaddingRequest) -> PaddingPlan:
+def _plan_below_minimum(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan for a prefix that is not cached: pad up to the minimum if that is wanted and pays."""
-    minimum = rule.minimum or 0
-    missing = _missing(tokens, minimum)
-    goal = max(-(-minimum // unit) * unit, rule.fewest_cached)
+    missing, unit = _missing(tokens, rule), rule.unit or 1
     if wanted.mode == "always" and not wanted.floor and tokens % unit:
         goal = tokens + (-tokens % unit)
-        return PaddingPlan(action="pad", goal=goal, reason=f"padding is set to always; {missing}")
+        cached = "" if rule.reusable(goal, (goal,)) else ", and nothing is with it"
+        reason = f"padding is set to always; without it, {missing}{cached}"
+        return PaddingPlan(action="pad", goal=goal, reason=reason)
     if not wanted.floor:
-        reason = f"{missing}{_when_filling_pays(goal, rule, wanted)}"
+        reason = f"{missing}{_when_filling_pays(rule, wanted)}"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
-    pays_from = rule.filling_pays_from(goal, wanted.hits_per_miss)
+    pays_from = rule.filling_pays_from(wanted.hits_per_miss)
     if pays_from is None:
         return PaddingPlan(action="unknown", goal=None, reason=f"{missing}; the target's prices are unknown")
-    reason = f"{missing}; {_pays_from(goal, pays_from, wanted)}"
+    reason = f"{missing}; {_pays_from(rule, pays_from, wanted)}"
     if tokens >= pays_from:
-        return PaddingPlan(action="floor", goal=goal, reason=reason)
+        return PaddingPlan(action="floor", goal=rule.fill_goal, reason=reason)
     return PaddingPlan(action="unpaid", goal=None, reason=reason)
 
 
-def _when_filling_pays(goal: int, rule: CacheRule, wanted: PaddingRequest) -> str:
-    """Returns from which length padding up to `goal` would pay, as the end of a reason."""
-    pays_from = rule.filling_pays_from(goal, wanted.hits_per_miss)
-    return "" if pays_from is None else f"; {_pays_from(goal, pays_from, wanted)}"
+def _when_filling_pays(rule: CacheRule, wanted: PaddingRequest) -> str:
+    """Returns from which length padding up to the minimum would pay, as the end of a reason."""
+    pays_from = rule.filling_pays_from(wanted.hits_per_miss)
+    return "" if pays_from is None else f"; {_pays_from(rule, pays_from, wanted)}"
 
 
-def _pays_from(goal: int, pays_from: int, wanted: PaddingRequest) -> str:
-    """Returns the words for which prefixes padding up to `goal` pays."""
-    return (
-        f"with {wanted.hits_per_miss} hits per miss, padding to {goal} pays for a prefix of {pays_from} tokens or more"
-    )
+def _pays_from(rule: CacheRule, pays_from: int, wanted: PaddingRequest) -> str:
+    """Returns the words for which prefixes padding up to the minimum pays."""
+    rate = f"with {wanted.hits_per_miss:,} hits per miss"
+    return f"{rate}, padding to {rule.fill_goal:,} pays for a prefix of {pays_from:,} tokens or more"
 
 
-def _missing(tokens: int, minimum: int) -> str:
-    return f"{minimum - tokens} tokens below the minimum of {minimum}: nothing is cached"
+def _missing(tokens: int, rule: CacheRule) -> str:
+    fewest = rule.fewest_cached
+    return f"{fewest - tokens:,} tokens below {rule.fewest_name} of {fewest:,}: nothing is cached"
 
 
 def _gain_text(gain: PaddingGain | None, wanted: PaddingRequest) -> str:
@@ -176,12 +181,12 @@ def _gain_text(gain: PaddingGain | None, wanted: PaddingRequest) -> str:
         return hit
     miss = f"costs {_price(gain.cost_per_miss)} per miss"
     noun = "hit" if gain.break_even == 1 else "hits"
-    return f"{hit} and {miss}: it pays from {gain.break_even} {noun} per miss on ({wanted.hits_per_miss} expected)"
+    return f"{hit} and {miss}: it pays from {gain.break_even:,} {noun} per miss on ({wanted.hits_per_miss:,} expected)"
 
 
 def _price(value: float) -> str:
     """Returns a number of input tokens, to the hundredth below 10 and without decimals above.
 
-    0.44 -> 0.44     2.5 -> 2.5     24.44 -> 24
+    0.44 -> 0.44     2.5 -> 2.5     24.44 -> 24     1,024.4 -> 1,024
     """
-    return f"{value:.2f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:.0f}"  # noqa: PLR2004 - as stated
+    return f"{value:.2f}".rstrip("0").rstrip(".") if abs(value) < 10 else f"{value:,.0f}"  # noqa: PLR2004 - as stated

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.turns import later_turns, user_message
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.prompt import StaticTokens, TurnChange
+from cacheunit_build.domain.prompt import Conversation, StaticTokens, TurnChange
 from cacheunit_build.domain.sequences import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from cacheunit_build.compiler.turns import TurnShape
-    from cacheunit_build.domain.prompt import Conversation, Message
+    from cacheunit_build.domain.prompt import Message
 
 _LETTERS = ("a", "e", "n", "s", "t", "y", "Z", "ed", "er", "ing", "ly", "tion", "able")
 _MARKS = (".", ",", ":", ")", "]", "-", "_", "/", "'s", '"', "=", "*", "`")
@@ -66,13 +66,29 @@ def static_tokens(
     first = _common_text(framed.first_turn)
     whole = _static(first, framed.first_turn, encode, controls)
     framed_prefix = _common_text([first, *framed.later_turns])
-    if framed_prefix == first:
-        static = _static(first, [*framed.first_turn, *framed.later_turns], encode, controls)
-        return replace(static, first_turn=whole.tokens, refused_turns=framed.refused)
     static = _static(framed_prefix, [*framed.first_turn, *framed.later_turns], encode, controls)
-    return replace(
-        static, first_turn=whole.tokens, refused_turns=framed.refused, change=framed.change(len(framed_prefix))
-    )
+    change = None if framed_prefix == first else framed.change(len(framed_prefix))
+    return replace(static, first_turn=whole.tokens, refused_turns=framed.refused, change=change)
+
+
+def changes_with_system_message(frame: Callable[[Conversation], str]) -> bool:
+    """Returns whether a later system message changes what a frame puts in front of the user's first words.
+
+    Some chat templates put all system messages in front, or take only the last one. One that refuses such a message
+    does not change.
+
+    Args:
+        frame: returns the text that the model reads of a conversation.
+    """
+    user, system = user_message("First words."), {"role": "system", "content": "Later instructions."}
+    answer, again = {"role": "assistant", "content": "An answer."}, user_message("Further words.")
+    prefix = Conversation(system="First instructions.", tools=(), turns=())
+    try:
+        usual = frame(replace(prefix, following=(user, answer, again)))
+        with_system = frame(replace(prefix, following=(user, answer, system, again)))
+    except CacheunitError:
+        return False
+    return common_prefix(usual, with_system) < usual.find("First words.")
 
 
 class _FramedTexts:
@@ -118,9 +134,9 @@ class _FramedTexts:
 
     def _texts(self, shape: TurnShape, continuations: Sequence[str]) -> list[str]:
         """Returns the framed text of a shape after each continuation; none where the frame refuses it."""
-        for spelling in shape.spellings:
+        for messages_after in shape.message_builders:
             try:
-                return [self._frame(self._conversation(*spelling(words))) for words in continuations]
+                return [self._frame(self._conversation(*messages_after(words))) for words in continuations]
             except CacheunitError:
                 continue
         return []

@@ -1,12 +1,9 @@
 """The shapes of turns that static tokens have to hold for: what may follow a prefix, in this turn and in later ones.
 
-| shape                                    | with tools only |
-| ---------------------------------------- | --------------- |
-| user                                     |                 |
-| user, assistant, user                    |                 |
-| user, assistant, user, assistant, user   |                 |
-| user, tool call, tool result             | x               |
-| user, tool call, tool result, assistant, user | x          |
+Each shape begins with the user's words. With tools, there are tool calls and their results too:
+
+    user, assistant, user
+    user, tool call, tool result, assistant, user
 """
 
 from __future__ import annotations
@@ -16,13 +13,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from cacheunit_build.domain.prompt import Conversation, Message
 
+_SHAPES = (
+    ("assistant", "user"),
+    ("assistant", "user", "assistant", "user"),
+    ("assistant",),
+    ("empty answer", "user"),
+    ("answer with reasoning", "user"),
+    ("20 further exchanges", "user"),
+)
+"""What follows the user's first words. An answer at the end is one that the model goes on with."""
+_SHAPES_WITH_TOOLS = (
+    ("tool call", "tool result"),
+    ("tool call", "tool result", "assistant", "user"),
+    ("tool call", "tool result", "tool call", "tool result", "assistant", "user"),
+    ("two tool calls", "two tool results"),
+)
 _ANSWER = "An answer, of two sentences. It may be followed by another question."
-_QUESTION = "A further question."
-_CALL_ID = "call00001"  # Mistral's templates want nine letters and digits
+_REASONING = "The question is a simple one."
+_EXCHANGES = 20
+_CALL_IDS = ("call00001", "call00002")  # Mistral's templates want nine letters and digits
 _ARGUMENTS = {"query": "a value"}
 
 
@@ -31,28 +44,24 @@ class TurnShape:
     """One shape of what follows a prefix.
 
     Attributes:
-        name: the roles of its messages, in order.
-        spellings: functions from the user's first words to the messages. Templates disagree on whether the arguments of
-            a tool call are a mapping or JSON, so there may be two; a template that takes one of them takes the shape.
+        name: what its messages are, in order.
+        message_builders: functions from the user's first words to the messages. Templates disagree on whether the
+            arguments of a tool call are a mapping or JSON, so there may be two; a template that takes one of them takes
+            the shape.
     """
 
     name: str
-    spellings: tuple[Callable[[str], tuple[Message, ...]], ...]
+    message_builders: tuple[Callable[[str], tuple[Message, ...]], ...]
 
 
 def later_turns(conversation: Conversation) -> tuple[TurnShape, ...]:
-    """Returns the shapes of later turns that may follow a prefix: with tools, also a tool call and its result."""
-    shapes = [
-        _shape("user, assistant, user", _assistant(), _user()),
-        _shape("user, assistant, user, assistant, user", _assistant(), _user(), _assistant(), _user()),
-    ]
-    if conversation.tools:
-        name = str(conversation.tools[0]["function"]["name"])
-        shapes += [
-            _with_tool_call("user, tool call, tool result", name),
-            _with_tool_call("user, tool call, tool result, assistant, user", name, _assistant(), _user()),
-        ]
-    return tuple(shapes)
+    """Returns the shapes of later turns that may follow a prefix: with tools, also tool calls and their results."""
+    if not conversation.tools:
+        return tuple(_shape(parts, "", (_ARGUMENTS,)) for parts in _SHAPES)
+    tool = str(conversation.tools[0]["function"]["name"])
+    without_calls = (_shape(parts, tool, (_ARGUMENTS,)) for parts in _SHAPES)
+    with_calls = (_shape(parts, tool, (_ARGUMENTS, json.dumps(_ARGUMENTS))) for parts in _SHAPES_WITH_TOOLS)
+    return (*without_calls, *with_calls)
 
 
 def user_message(text: str) -> Message:
@@ -60,27 +69,41 @@ def user_message(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
-def _user() -> Message:
-    return user_message(_QUESTION)
+def _shape(parts: tuple[str, ...], tool: str, spellings: tuple[Any, ...]) -> TurnShape:
+    """Returns the shape of the user's words with these parts after them.
+
+    Args:
+        parts: what follows the user's words.
+        tool: the name of the tool that is called.
+        spellings: the arguments of tool calls, in each form that is tried.
+    """
+    builders = (_builder(_messages(parts, tool, arguments)) for arguments in spellings)
+    return TurnShape(name=", ".join(("user", *parts)), message_builders=tuple(builders))
 
 
-def _assistant() -> Message:
-    return {"role": "assistant", "content": _ANSWER}
+def _builder(later: tuple[Message, ...]) -> Callable[[str], tuple[Message, ...]]:
+    return lambda words: (user_message(words), *later)
 
 
-def _shape(name: str, *later: Message) -> TurnShape:
-    """Returns the shape of the user's words with these messages after them."""
-    return TurnShape(name=name, spellings=(lambda words: (user_message(words), *later),))
-
-
-def _with_tool_call(name: str, tool: str, *later: Message) -> TurnShape:
-    """Returns a shape with a call of a tool and its result after the user's words, and these messages after it."""
-    spellings = (_called(tool, arguments, later) for arguments in (_ARGUMENTS, json.dumps(_ARGUMENTS)))
-    return TurnShape(name=name, spellings=tuple(spellings))
-
-
-def _called(tool: str, arguments: Any, later: Sequence[Message]) -> Callable[[str], tuple[Message, ...]]:  # noqa: ANN401
-    call = {"id": _CALL_ID, "type": "function", "function": {"name": tool, "arguments": arguments}}
-    assistant: Message = {"role": "assistant", "content": "", "tool_calls": [call]}
-    result: Message = {"role": "tool", "tool_call_id": _CALL_ID, "name": tool, "content": "A result."}
-    return lambda words: (user_message(words), assistant, result, *later)
+def _messages(parts: tuple[str, ...], tool: str, arguments: Any) -> tuple[Message, ...]:  # noqa: ANN401 - mapping or JSON
+    """Returns the messages of the parts of a shape, in order."""
+    user: Message = user_message("A further question.")
+    answer: Message = {"role": "assistant", "content": _ANSWER}
+    thought = {**answer, "reasoning_content": _REASONING}
+    thought_in_text = {**answer, "content": f"<think>\n{_REASONING}\n</think>\n\n{_ANSWER}"}
+    calls = [{"id": id_, "type": "function", "function": {"name": tool, "arguments": arguments}} for id_ in _CALL_IDS]
+    results: list[Message] = [
+        {"role": "tool", "tool_call_id": id_, "name": tool, "content": "A result."} for id_ in _CALL_IDS
+    ]
+    made: dict[str, list[Message]] = {
+        "user": [user],
+        "assistant": [answer],
+        "empty answer": [{**answer, "content": ""}],
+        "answer with reasoning": [thought, user, thought_in_text],
+        "20 further exchanges": [answer, user] * _EXCHANGES + [answer],
+        "tool call": [{"role": "assistant", "content": "", "tool_calls": calls[:1]}],
+        "tool result": results[:1],
+        "two tool calls": [{"role": "assistant", "content": "", "tool_calls": calls}],
+        "two tool results": results,
+    }
+    return tuple(message for part in parts for message in made[part])

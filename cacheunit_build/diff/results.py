@@ -82,7 +82,7 @@ class Difference:
     def estimated(self) -> bool:
         """Whether the number of tokens is an estimate; that of the older version if the artifact was removed."""
         entry = self.new or self.old
-        return entry is not None and (entry.counted == "estimate" or bool(entry.margin))
+        return entry is not None and entry.is_estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,15 @@ class CacheRule:
     @property
     def fewest_name(self) -> str:
         """What `fewest_cached` is, for messages."""
-        return "the minimum" if self.fewest_cached == self.minimum else "one unit"
+        if self.fewest_cached == self.minimum:
+            return "the minimum"
+        return f"the first {1 + self.dropped_units} units" if self.dropped_units else "one unit"
+
+    @property
+    def fill_goal(self) -> int:
+        """The fewest tokens, in full units, of which anything is cached: what padding up to the minimum reaches."""
+        unit = self.unit or 1
+        return -(-self.fewest_cached // unit) * unit
 
     def unit_or_none(self, margin: float = 0.0) -> int | None:
         """Returns the tokens in a unit; None where there is none, or where an estimate cannot tell where units end."""
@@ -170,11 +178,11 @@ class CacheRule:
         Returns:
             The number of tokens; None where the rule is unknown.
         """
-        if not self.is_known:
-            return None
         stored = self._stored(shared, markers)
         if stored < (self.minimum or 0):
             return 0
+        if not self.is_known:
+            return None
         if self.unit is not None:
             return max(0, stored // self.unit - self.dropped_units) * self.unit
         return stored
@@ -223,9 +231,11 @@ class CacheRule:
 
     def _why_unknown(self, stored: TokenCount) -> str | None:
         """Returns why it is unknown what is served of a stored prefix; None where it is known."""
+        if self.caches(stored) is False:
+            return None
         if not self.is_known:
             return "the target's cache rule is unknown, so it is unknown how many tokens stay cached"
-        if not stored.tokens or not stored.margin or self.caches(stored) is False:
+        if not stored.tokens or not stored.margin:
             return None
         if self.has_units:
             return "an estimate cannot tell where units end, so it is unknown how many tokens stay cached"
@@ -255,7 +265,7 @@ class CacheRule:
     def price_of_hit(self, prefix: CountedPrefix) -> float | None:
         """Returns what the static tokens of a prefix cost in a request that a warm cache serves; None if unknown."""
         cached = self.predict(prefix).tokens
-        if cached is None or self.read is None:
+        if cached is None or self.read is None or (cached and prefix.margin and self.has_units):
             return None
         return cached * self.read + (prefix.tokens - cached)
 
@@ -280,13 +290,16 @@ class CacheRule:
         write = 1.0 if self.write is None else self.write
         return PaddingGain(saved_per_hit=past - self.read * self.unit, cost_per_miss=write * (self.unit - past))
 
-    def filling_pays_from(self, goal: int, hits_per_miss: int) -> int | None:
+    def filling_pays_from(self, hits_per_miss: int) -> int | None:
         """Returns the fewest tokens of a prefix for which padding up to the minimum pays; None with unknown prices.
 
-        Uncached, a prefix of `n` tokens costs `n` in every request. Padded to `goal` tokens, it costs `goal * read` in
-        each hit and `goal * write` in each miss. With goal 1,024, read 0.1, write 1.25 and 9 hits per miss:
-        1,024 * (0.9 + 1.25) / 10 = 220.2, so it pays from 221 tokens on.
+        Uncached, a prefix of `n` tokens costs `n` in every request. Padded to `fill_goal` tokens, it costs that times
+        `read` in each hit and that times `write` in each miss. With 1,024 tokens, read 0.1, write 1.25 and 9 hits per
+        miss: 1,024 * (0.9 + 1.25) / 10 = 220.2, so it pays from 221 tokens on. A dropped unit costs 1 a token in a hit.
         """
-        if self.read is None or self.write is None:
+        goal = self.fill_goal
+        served = self.reusable(goal, (goal,))
+        if self.read is None or self.write is None or served is None:
             return None
-        return math.floor(goal * (hits_per_miss * self.read + self.write) / (hits_per_miss + 1)) + 1
+        hit, miss = served * self.read + (goal - served), goal * self.write
+        return math.floor((hits_per_miss * hit + miss) / (hits_per_miss + 1)) + 1

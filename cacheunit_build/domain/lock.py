@@ -43,6 +43,11 @@ class LockEntry:
     token_ids: Annotated[str, _FINGERPRINT] | None = None
     """The fingerprint of the static token ids; None for an estimate, whose ids are of another vocabulary."""
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the number of tokens is an estimate. Those of a lock of version 1 have no margin."""
+        return self.counted == "estimate"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedOption:

@@ -9,13 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PROVIDER = re.compile(r"^(?:.*/)?(?:(?:[a-z]{2,6}\.)?(?:anthropic|openai|deepseek|qwen|mistral|moonshot|google)\.)?")
-_SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2})|-latest|-v\d+(?::\d+)?|:\d+)$")
+_SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2})|-latest|-v\d+:\d+)$")
+"""A date, "latest", or the version of a model on Bedrock; a bare -v3 or :27 is a part of other models' names."""
 
 
 def is_listed_model(name: str, listed: Iterable[str]) -> bool:
     """Returns whether a request's model is one of those that a target lists.
 
-    Letter case, dates and versions at the end, and the name of a provider in front do not count:
+    Letter case, dates and Bedrock's versions at the end, and the name of a provider in front do not count:
 
     Claude Opus 4.8    claude-opus-4-8-20260801, anthropic/claude-opus-4.8, us.anthropic.claude-opus-4-8-v1:0
     Claude Haiku 3.5   claude-3-5-haiku-latest

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from cacheunit_build.domain.usage_fields import (
     HIT_FIELDS,
     INPUT_FIELDS,
-    MISS_FIELD,
     PROMPT_BREAKDOWNS,
     PROMPT_FIELDS,
     PROVIDER_SIGNS,
@@ -82,12 +81,15 @@ def _read_response(response: object) -> Usage:
     if prompt is not None and prompt.tokens == 0 and any(value.tokens for value in cached or ()):
         prompt = None  # the default of a gateway
     if prompt is not None:
-        if hit is not None and (impossible := _impossible_hit(containers, hit, prompt)):
-            contradictions.append(impossible)
+        if hit is not None and hit.tokens > prompt.tokens:
+            contradictions.append(f"{hit}, more than the whole prompt: {prompt}")
             hit = prompt = None
         elif written is not None and written.tokens > prompt.tokens:
             contradictions.append(f"{written}, more than the whole prompt: {prompt}")
             written = prompt = None
+        elif hit is not None and cached and (impossible := _impossible_sum(containers, cached, prompt)):
+            contradictions.append(impossible)
+            hit = written = prompt = None
     return Usage(
         hit=hit.tokens if hit else None,
         written=written.tokens if written else None,
@@ -166,15 +168,29 @@ def _sum_of(values: Sequence[FieldValue]) -> FieldValue:
     return FieldValue(" + ".join(named), sum(value.tokens for value in values))
 
 
-def _impossible_hit(containers: Sequence[Container], hit: FieldValue, prompt: FieldValue) -> str | None:
-    """Returns why a hit cannot be right with this prompt: it is larger, or does not add up with the tokens missed."""
-    if hit.tokens > prompt.tokens:
-        return f"{hit}, more than the whole prompt: {prompt}"
-    for missed in _values(containers, (MISS_FIELD,)):
-        total = _sum_of([hit, missed])
-        # A 0 is the default of a gateway.
-        if missed.tokens and total.tokens != prompt.tokens:
-            return f"{total}, but {prompt}"
+def _impossible_sum(containers: Sequence[Container], cached: list[FieldValue], prompt: FieldValue) -> str | None:
+    """Returns why the cached tokens cannot be right with this prompt; None if they can.
+
+    hit  written  not cached  prompt  result
+    640  -        360         1,000   None
+    640  100      360         1,000   None: what is not cached has what is written
+    640  100      260         1,000   None
+    640  -        0           1,000   None: a 0 is the default of a gateway
+    640  -        10          1,000   hit + not cached is 650
+    900  900      -           1,000   hit + written is 1,800
+
+    Args:
+        containers: the parts of the response.
+        cached: the tokens read from the cache, then those written to it where they are reported.
+        prompt: the tokens of the whole prompt.
+    """
+    hit, total = cached[0], _sum_of(cached)
+    if total.tokens > prompt.tokens:
+        return f"{total}, more than the whole prompt: {prompt}"
+    for uncached in _values(containers, UNCACHED_FIELDS):
+        sums = [_sum_of([hit, uncached]), _sum_of([*cached, uncached])]
+        if uncached.tokens and prompt.tokens not in [value.tokens for value in sums]:
+            return f"{sums[-1]}, but {prompt}"
     return None
 
 

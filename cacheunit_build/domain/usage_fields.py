@@ -88,10 +88,13 @@ SEPARATE_SIGNS = (
 )
 """Fields beside an input field that has only what is neither read from the cache nor written: Anthropic, Bedrock."""
 
-MISS_FIELD = "prompt_cache_miss_tokens"
-"""DeepSeek's field with the tokens that were not read from the cache."""
-UNCACHED_FIELDS = (MISS_FIELD, "prompt_n", "inputTokenDetails.noCacheTokens", "inputTokens.noCache")
-"""Fields with the tokens of the prompt that are neither read from the cache nor written."""
+UNCACHED_FIELDS = (
+    "prompt_cache_miss_tokens",  # DeepSeek
+    "prompt_n",  # llama.cpp, timings
+    "inputTokenDetails.noCacheTokens",  # Vercel AI SDK 6
+    "inputTokens.noCache",  # the same, as a provider returns it
+)
+"""Fields with the tokens of the prompt that are not read from the cache; some providers count those written there."""
 
 _METADATA = "providerMetadata"
 CONTAINERS = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.endpoints.artifact_requests import ArtifactRequests
 from cacheunit_build.endpoints.difference import explain_difference
@@ -134,6 +134,8 @@ def _locked_artifacts(
     if adapters.files.read(LOCK_FILE) is None:
         raise fail(f"there is no {LOCK_FILE}; only locked artifacts are sent", hint='run "cacheunit build"')
     lock = read_lock(adapters.files)
+    if lock.version != LOCK_VERSION:
+        raise fail(f"the lock has version {lock.version}", path=LOCK_FILE, hint='run "cacheunit build" to rewrite it')
     compiled = compile_or_fail(adapters, selection)
     # A checkout may come without build/, if artifacts are not committed.
     has_build_folder = adapters.files.has_folder(compiled.settings.build)

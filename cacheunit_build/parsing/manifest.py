@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.file_names import axis_spelling, variant_name
+from cacheunit_build.domain.front_options import MANIFEST_KEYS
 from cacheunit_build.domain.manifest import Manifest, ManifestKeys, Variant
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.parsing.validation import json_schema, validate
@@ -33,17 +34,6 @@ _RESERVED = frozenset(
     )
 )
 """Words of the template language, which cannot name a variable."""
-
-
-_PART_KEYS = {
-    "tools": "tools",
-    "system": "system",
-    "instructions": "system",
-    "prompt": "system",
-    "messages": "examples",
-    "input": "examples",
-}
-"""The key of a manifest for each key of a request that holds a part of the prefix."""
 
 
 def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
@@ -193,8 +183,8 @@ def _option_faults(manifest: Manifest) -> Iterator[Fault]:
     owners: dict[str, str] = {}
     for key, value in manifest.options.items():
         part = key.split(".")[0]
-        if part in _PART_KEYS:
-            hint = f'use the key "{_PART_KEYS[part]}" of the manifest'
+        if part in MANIFEST_KEYS:
+            hint = f'use the key "{MANIFEST_KEYS[part]}" of the manifest'
             yield manifest.fault(f'"{part}" is a part of the prefix, not an option', "options", key, hint=hint)
         elif not all(key.split(".")):
             yield manifest.fault(f'"{key}" is not the name of an option', "options", key)

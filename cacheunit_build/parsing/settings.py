@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.settings import Settings, SettingsKeys
-from cacheunit_build.domain.settings_file import find_settings
+from cacheunit_build.domain.settings import REQUIRED_VERSION, Settings, SettingsKeys, find_settings
 from cacheunit_build.parsing.validation import json_schema, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.domain.document import Document
+    from cacheunit_build.domain.document import Document, Keys
 
 _FOLDERS = ("prefixes", "templates", "build")
+_ANY_VERSION = ">=0"
 
 
 def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
@@ -30,7 +30,7 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
         CacheunitError: every fault in them, or settings in both files.
     """
     document, table_keys = find_settings(pyproject, own)
-    keys = validate(SettingsKeys, _with_underscores(document), table_keys)
+    keys = validate(SettingsKeys, _without_version(document), table_keys, keys_read_before=(REQUIRED_VERSION,))
     values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
     values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
     settings = Settings(**values, document=document, table_keys=table_keys)
@@ -43,20 +43,21 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
     return Settings(**values | _folders(settings), document=document, table_keys=table_keys)
 
 
-def _with_underscores(document: Document) -> Document:
-    """Returns the settings with `required_version` for `required-version`, as other tools spell that key."""
+def _without_version(document: Document) -> Document:
+    """Returns the settings without `required-version`, whose name no field can have."""
     value = document.value
-    if not isinstance(value, dict) or "required-version" not in value:
+    if not isinstance(value, dict):
         return document
-    names = {"required-version": "required_version"}
-    renamed = {names.get(key, key): item for key, item in value.items()}
-    lines = {(*keys[:-1], names.get(str(keys[-1]), keys[-1])): line for keys, line in document.lines.items() if keys}
-    return replace(document, value=renamed, lines=lines)
+    return replace(document, value={key: item for key, item in value.items() if key != REQUIRED_VERSION})
 
 
 def settings_schema() -> dict[str, Any]:
     """Returns the JSON Schema of the settings, without that of the project's own targets."""
-    return json_schema(SettingsKeys)
+    schema = json_schema(SettingsKeys)
+    description = 'The releases of cacheunit that may build the project, such as ">=0.2,<0.3".'
+    schema["properties"][REQUIRED_VERSION] = {"type": "string", "description": description}
+    schema["properties"] = dict(sorted(schema["properties"].items()))
+    return schema
 
 
 def _folders(settings: Settings) -> dict[str, str]:
@@ -75,33 +76,42 @@ def _path_faults(settings: Settings) -> Iterator[Fault]:
 
 def _version_faults(settings: Settings) -> Iterator[Fault]:
     """Yields a fault if `required-version` is not a version specifier."""
-    if settings.required_version is None:
-        return
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+    wanted = settings.document.value.get(REQUIRED_VERSION, _ANY_VERSION)
     try:
-        SpecifierSet(settings.required_version)
+        valid = isinstance(wanted, str) and bool(SpecifierSet(wanted))
     except InvalidSpecifier:
-        message = f'"required-version" must be a version specifier, not {settings.required_version!r}'
-        yield settings.fault(message, _version_key(settings), hint='for example ">=0.2,<0.3"')
+        valid = False
+    if not valid:
+        message = f'"{REQUIRED_VERSION}" must be a version specifier, not {wanted!r}'
+        yield settings.fault(message, REQUIRED_VERSION, hint='for example ">=0.2,<0.3"')
 
 
-def required_version_fault(settings: Settings, installed: str) -> Fault | None:
-    """Returns a fault if the project is not to be built by the installed release, else None."""
-    from packaging.specifiers import SpecifierSet
+def required_version_fault(document: Document, table_keys: Keys, installed: str) -> Fault | None:
+    """Returns a fault if a project is not to be built by the installed release, else None.
+
+    Args:
+        document: the table of settings, not yet validated; one that is not valid is reported when it is.
+        table_keys: the keys under which the table is in its file.
+        installed: the version of the installed release.
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import Version
 
-    allowed = SpecifierSet(settings.required_version or "", prereleases=True)
-    if Version(installed) in allowed:
+    wanted = document.value.get(REQUIRED_VERSION)
+    try:
+        allowed = not isinstance(wanted, str) or Version(installed) in SpecifierSet(wanted, prereleases=True)
+    except InvalidSpecifier:
         return None
-    message = f"the project requires cacheunit {settings.required_version}; this is {installed}"
-    hint = "install a release that it allows, or change required-version and build again"
-    return settings.fault(message, _version_key(settings), hint=hint)
-
-
-def _version_key(settings: Settings) -> str:
-    """Returns the spelling of the key `required-version` in the file."""
-    return next((key for key in settings.document.value if key.replace("_", "-") == "required-version"), "")
+    if allowed:
+        return None
+    return Fault(
+        message=f"the project requires cacheunit {wanted}; this is {installed}",
+        path=document.path,
+        line=document.line((*table_keys, REQUIRED_VERSION)),
+        hint=f"install a release that it allows, or change {REQUIRED_VERSION} and build again",
+    )
 
 
 def _overlap_faults(settings: Settings) -> Iterator[Fault]:

@@ -47,5 +47,7 @@ def _units(count: TextCount) -> str:
 
 
 def count_json(count: TextCount, left_out: Sequence[str] | None = ()) -> dict[str, Any]:
-    """Returns the report as JSON values."""
-    return with_former_keys({**asdict(count), "left_out": left_out}, {"soft": "unstable"})
+    """Returns the report as JSON values; an estimate has no units, since it cannot tell where they end."""
+    report = {**asdict(count), "left_out": left_out}
+    report |= dict.fromkeys(("units", "past", "padding")) if count.margin else {}
+    return with_former_keys(report, {"soft": "unstable"})

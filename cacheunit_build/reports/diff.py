@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.diff.results import Difference, DiffResult, FirstChange
     from cacheunit_build.domain.cache_results import Cost
+    from cacheunit_build.domain.lock import LockEntry
     from cacheunit_build.domain.target import Price
 
 _FORMER_KEYS = {"warm": "still_cached", "rewritten": "recomputed"}
@@ -107,10 +108,9 @@ def _name(item: Difference) -> str:
 
 def _numbers(item: Difference) -> tuple[str, str, str, str, str, str]:
     """Returns the cells of tokens, padding, still cached, recomputed, one-time cost and cost per 1M requests."""
-    estimate = "~" if item.estimated else ""
     one_time, running = _costs(item)
     return (
-        estimate + _old_and_new(item, "tokens"),
+        _old_and_new(item, "tokens"),
         _old_and_new(item, "padding"),
         _count(item, item.still_cached),
         _count(item, item.recomputed),
@@ -120,12 +120,16 @@ def _numbers(item: Difference) -> tuple[str, str, str, str, str, str]:
 
 
 def _old_and_new(item: Difference, name: str) -> str:
-    """Returns `1,024`, or `1,024 -> 1,152` where a number changed."""
-    old, new = (None if entry is None else getattr(entry, name) for entry in (item.old, item.new))
-    if old == new or old is None or new is None:
-        value = new if new is not None else old
-        return "" if value is None else f"{value:,}"
-    return f"{old:,} -> {new:,}"
+    """Returns `1,024`, or `~1,024 -> 1,152` where a number changed, here from an estimate to an exact one."""
+    old, new = (_of_entry(entry, name) for entry in (item.old, item.new))
+    return new or old if old == new or not old or not new else f"{old} -> {new}"
+
+
+def _of_entry(entry: LockEntry | None, name: str) -> str:
+    """Returns a number of tokens of a lock entry, `~` in front of an estimate; nothing where there is no entry."""
+    if entry is None:
+        return ""
+    return f"{'~' if entry.is_estimate and name == 'tokens' else ''}{getattr(entry, name):,}"
 
 
 def _count(item: Difference, tokens: int | None) -> str:
@@ -139,7 +143,10 @@ def _costs(item: Difference) -> tuple[str, str]:
     """Returns the one-time cost and the cost per 1M requests, in money where there is a price."""
     if item.cost is None:
         return "", ""
-    return _cost(item.cost.one_time, "", item.price), _cost(item.cost.per_million, "+", item.price)
+    estimate = "~" if item.estimated else ""
+    costs = _cost(item.cost.one_time, "", item.price), _cost(item.cost.per_million, "+", item.price)
+    one_time, running = (cost if cost == "?" else estimate + cost for cost in costs)
+    return one_time, running
 
 
 def _cost(value: float | None, sign: str, price: Price | None) -> str:

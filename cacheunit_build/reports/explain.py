@@ -24,6 +24,10 @@ _LOCKED = {
 }
 
 
+_MOST_SHAPES = 2
+"""The most refused shapes that are shown; the JSON report has all."""
+
+
 def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
     """Returns a row for each artifact where there are several, then each of them in detail."""
     header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
@@ -84,8 +88,10 @@ def _later_turns(artifact: Artifact) -> str:
     """Returns what later turns of a conversation do to the static tokens; empty for an estimate."""
     turns = artifact.later_turns
     if turns is None:
-        return "" if artifact.margin else "assumed to follow what is there, since the frame is fixed text"
-    refused = f"; not taken by the frame: {' / '.join(turns.refused)}" if turns.refused else ""
+        return "" if artifact.margin else "assumed to leave the prefix unchanged, since the frame is fixed text"
+    shown = ", ".join(f'"{shape}"' for shape in turns.refused[:_MOST_SHAPES])
+    more = f" and {len(turns.refused) - _MOST_SHAPES} more" if len(turns.refused) > _MOST_SHAPES else ""
+    refused = f"; refused by the frame: {shown}{more}" if turns.refused else ""
     if turns.shape is None:
         return f"change none of them{refused}"
     source = "" if turns.source is None else f", from {turns.source.path}:{turns.source.line} on"
@@ -98,8 +104,9 @@ def _predicted(explanation: Explanation) -> str:
     prediction = explanation.prediction
     if prediction.tokens is None:
         return f"unknown, {prediction.low:,} to {prediction.high:,} tokens from a warm cache"
-    margin = explanation.artifact.margin if prediction.tokens else 0.0
-    return f"{tokens_cell(prediction.tokens, margin)} tokens from a warm cache"
+    if prediction.low == prediction.high:
+        return f"{prediction.tokens:,} tokens from a warm cache"
+    return f"~{prediction.tokens:,} tokens from a warm cache, {prediction.low:,} to {prediction.high:,}"
 
 
 def _unstable(artifact: Artifact) -> str:

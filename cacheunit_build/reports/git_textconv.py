@@ -45,7 +45,7 @@ def _target(name: str, identity: TargetIdentity) -> str:
 
 def _entry(entry: LockEntry, unit: int) -> str:
     """Formats an entry without its name; fields are separated by two spaces."""
-    estimate = entry.counted == "estimate"
+    estimate = entry.is_estimate
     fields = [
         f"{'~' if estimate else ''}{entry.tokens:,} tokens",
         *([] if estimate or not unit else [_units(entry.tokens, unit)]),

@@ -65,9 +65,9 @@ def _evidence(item: Evidence) -> str:
 
 
 def _option(option: RequestOption) -> str:
-    """Returns name and effect of an option, with the values that change nothing."""
+    """Returns name and effect of an option, with the values that have no effect."""
     neutral = ", ".join(json.dumps(value, ensure_ascii=False) for value in option.neutral)
-    return f"{option.name}: {EFFECTS[option.effect]}{f'; not with {neutral}' if neutral else ''}"
+    return f"{option.name}: {EFFECTS[option.effect]}{f', except {neutral}' if neutral else ''}"
 
 
 def _money(target: Target) -> str:

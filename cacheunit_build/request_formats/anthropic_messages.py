@@ -21,6 +21,7 @@ class AnthropicMessages(RequestFormat):
     markers = ("cache_control",)
     needs_marker = True
     system_blocks = True
+    leading_types = frozenset({"tool_result"})
     unmarkable = frozenset({"thinking", "redacted_thinking"})
 
     def fragment(self, parts: PrefixParts) -> Json:

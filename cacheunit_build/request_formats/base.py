@@ -84,6 +84,8 @@ class RequestFormat(ABC):
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
         most_markers: how many cache markers a request may carry.
         text_type: the type of a block of text in a message.
+        leading_types: the types of blocks that the API requires at the beginning of a message.
+        item_keys: the keys of which a message has at least one.
         unmarkable: the types of blocks that cannot carry a marker.
         unmarkable_roles: the roles of messages that cannot carry a marker.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
@@ -98,6 +100,8 @@ class RequestFormat(ABC):
     system_blocks: ClassVar[bool] = False
     most_markers: ClassVar[int] = 4
     text_type: ClassVar[str] = "text"
+    leading_types: ClassVar[frozenset[str]] = frozenset()
+    item_keys: ClassVar[tuple[str, ...]] = ("role",)
     unmarkable: ClassVar[frozenset[str]] = frozenset()
     unmarkable_roles: ClassVar[frozenset[str]] = frozenset()
     has_chat_template: ClassVar[bool] = False
@@ -134,14 +138,16 @@ class RequestFormat(ABC):
 
         Raises:
             CacheunitError: there is no place for the text, such as a message of the user.
+            TypeError: the content of that message is neither text nor a list.
         """
-        return fragment, with_leading_text(messages, text, self.text_type)
+        return fragment, with_leading_text(messages, text, self.text_type, self.leading_types)
 
     def with_marker(self, messages: Sequence[Any], marker: MarkerName) -> list[Any]:
         """Returns the messages with a marker on the last block of the last message that can carry one.
 
         Raises:
             CacheunitError: no message can.
+            TypeError: the content of a message is neither text nor a list.
         """
         block_types = self.text_type, self.unmarkable
         return with_marker(messages, (marker, dict(_MARKERS[marker])), block_types, self.unmarkable_roles)

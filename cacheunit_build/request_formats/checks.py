@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.front_options import allowed_names, has_value, refuse_other_values, without
+from cacheunit_build.domain.front_options import (
+    MANIFEST_KEYS,
+    SYSTEM_MESSAGE,
+    FrozenPrefix,
+    allowed_names,
+    extra_body_of,
+    has_value,
+    refuse_other_values,
+    without,
+)
 from cacheunit_build.domain.model_names import is_listed_model
-from cacheunit_build.request_formats.following import marker_count
+from cacheunit_build.request_formats.following import marker_count, role_of
 from cacheunit_build.request_formats.formats import FORMATS
 
-_PARTS = frozenset({"input", "messages", "prompt", "system", "tools"})
-"""The keys of a fragment that hold the parts of a prefix; the others are frozen options."""
 _MODEL = "model"
 _NO_MESSAGES = str | bytes | bytearray | memoryview
 
@@ -33,35 +40,30 @@ class Following:
     dynamic: str = ""
 
     def __post_init__(self) -> None:
-        """Raises TypeError where one of the values has the wrong type."""
+        """Raises TypeError where a text has the wrong type, and CacheunitError where the dynamic one is blank."""
         for name, text in (("continuation", self.continuation), ("dynamic", self.dynamic)):
             if not isinstance(text, str):
                 raise TypeError(f"{name} must be a str, not {type(text).__name__}")
-        messages: object = self.messages
-        if messages is None:
-            return
-        if isinstance(messages, _NO_MESSAGES) or not isinstance(messages, Sequence):
-            raise TypeError(f"messages must be a list of messages, not {type(messages).__name__}")
-        for index, message in enumerate(messages):
-            if not isinstance(message, Mapping) and not hasattr(message, "role") and not hasattr(message, "type"):
-                given = type(message).__name__
-                raise TypeError(f"messages[{index}] must be a mapping or an object with a role, not {given}")
+        if self.dynamic and not self.dynamic.strip():
+            raise fail("dynamic is blank", hint="leave it out")
 
 
 class RequestChecks:
     """The checks of requests made from one prefix.
 
     Args:
-        prefix: the name of the prefix.
-        target: the name of its target.
+        key: the prefix or variant, and the target.
         identity: the entry of its target in the lock.
         fragment: its frozen fragment.
+        exact: whether its tokens are counted exactly.
     """
 
-    def __init__(self, prefix: str, target: str, identity: Mapping[str, Any], fragment: dict[str, Any]) -> None:
-        self._prefix = prefix
-        self._target = target
+    def __init__(
+        self, key: tuple[str, str], identity: Mapping[str, Any], fragment: dict[str, Any], *, exact: bool
+    ) -> None:
+        self._prefix, self._target = key
         self._fragment = fragment
+        self._exact = exact
         self._format = FORMATS[identity["format"]]
         self._marker = identity["cache"].get("marker")
         self._options: Mapping[str, Any] = identity.get("options", {})
@@ -73,15 +75,16 @@ class RequestChecks:
         Raises:
             CacheunitError: an argument would replace a frozen part, change what stands in front of it, or name a model
                 that is not the target's.
-            TypeError: `allow` is not a tuple of names.
+            TypeError: `allow` is not a tuple, list or set of names, or a value has the wrong type.
         """
         allowed = allowed_names(allow, {*self._options, _MODEL})
         options = {name: option for name, option in self._options.items() if name not in allowed}
         fragment = self._fragment
         has_examples = self._format.has_examples(fragment)
-        for body in (others, others.get("extra_body") or {}):
+        prefix = FrozenPrefix(name=self._prefix, fragment=fragment, has_examples=has_examples, exact=self._exact)
+        for body in (others, extra_body_of(others, self._options)):
             self._refuse_parts(body)
-            refuse_other_values(body, options, self._fragment, prefix=self._prefix, has_examples=has_examples)
+            refuse_other_values(body, options, prefix)
             if _MODEL not in allowed:
                 self._refuse_model(body)
             for name in allowed & self._options.keys():
@@ -89,10 +92,17 @@ class RequestChecks:
         return fragment
 
     def _refuse_parts(self, body: Mapping[str, Any]) -> None:
-        """Raises an error where a body would replace a frozen part; what follows it belongs into the messages."""
-        parts = (self._fragment.keys() & _PARTS) | {self._format.messages_key}
+        """Raises an error where a body would replace a frozen part."""
+        parts = (self._fragment.keys() & MANIFEST_KEYS.keys()) | {self._format.messages_key}
         for part in sorted(parts & body.keys()):
-            raise fail(f'"{part}" is frozen in prefix "{self._prefix}"', hint="put what follows it into messages")
+            raise fail(f'"{part}" is frozen in prefix "{self._prefix}"', hint=self._following_hint)
+
+    @property
+    def _following_hint(self) -> str:
+        """How a request gets what follows the prefix."""
+        if self._format.has_messages:
+            return 'pass what follows it as messages, and text that differs between requests as dynamic="…"'
+        return 'pass what follows it as continuation="…"'
 
     def _refuse_model(self, body: Mapping[str, Any]) -> None:
         """Raises an error for a model that is not one of the target's, where these are listed."""
@@ -104,32 +114,77 @@ class RequestChecks:
         hint = f'the models are {listed}; compile the prefix for a target with this model, or pass allow=("model",)'
         raise fail(message, hint=hint)
 
-    def with_following(self, fragment: dict[str, Any], following: Following, *, mark: bool) -> dict[str, Any]:
+    def with_following(
+        self, fragment: dict[str, Any], following: Following, *, mark: bool, allow: Collection[str] = ()
+    ) -> dict[str, Any]:
         """Returns a request: the fragment with what follows it, with the marker of the conversation if `mark`.
 
         Raises:
-            CacheunitError: what follows is in the form of another format, or there is no place for text or marker.
+            CacheunitError: what follows is in the form of another format or changes the prefix, or there is no place
+                for text or marker.
+            TypeError: the messages, or the content of one, have the wrong type.
         """
-        has_messages = self._format.has_messages
-        if has_messages != (following.messages is not None) or (has_messages and following.continuation):
-            wanted = "messages, and no continuation" if has_messages else "continuation, and no messages"
-            raise fail(f'request() of prefix "{self._prefix}" for {self._target} needs {wanted}')
-        messages: Sequence[Any] = [following.continuation] if following.messages is None else following.messages
+        messages = self._messages(following)
+        if SYSTEM_MESSAGE in self._options and SYSTEM_MESSAGE not in allow:
+            self._refuse_system_messages(messages)
         if following.dynamic:
             fragment, messages = self._format.with_dynamic(fragment, messages, following.dynamic)
         if mark:
             messages = self._format.with_marker(messages, self._needed_marker())
         return self._format.append(fragment, messages)
 
+    def _messages(self, following: Following) -> Sequence[Any]:
+        """Returns the messages that follow the prefix; for a format without messages, the continuation.
+
+        Raises:
+            CacheunitError: they are in the form of another format, or a message lacks its role.
+            TypeError: they are no list, or a message is neither a mapping nor a client's object.
+        """
+        messages: object = following.messages
+        if not self._format.has_messages:
+            if messages is not None:
+                message = f'format "{self._format.name}" of target "{self._target}" has no messages'
+                raise fail(message, hint=self._following_hint)
+            return [following.continuation]
+        if messages is None or following.continuation:
+            message = f'request() of prefix "{self._prefix}" for {self._target} needs messages, and no continuation'
+            raise fail(message)
+        if isinstance(messages, _NO_MESSAGES) or not isinstance(messages, Sequence):
+            raise TypeError(f"messages must be a list of messages, not {type(messages).__name__}")
+        for index, message in enumerate(messages):
+            self._refuse_without_role(message, index)
+        return messages
+
+    def _refuse_without_role(self, message: object, index: int) -> None:
+        """Raises an error where a message has none of the keys that make it one."""
+        keys = self._format.item_keys
+        if isinstance(message, Mapping):
+            if not any(key in message for key in keys):
+                needed = " or a ".join(f'"{key}"' for key in keys[:2])
+                raise fail(f"messages[{index}] needs a {needed}")
+        elif not any(hasattr(message, key) for key in keys):
+            kind = type(message).__name__
+            raise TypeError(f"messages[{index}] must be a mapping or an object with a role, not {kind}")
+
+    def _refuse_system_messages(self, messages: Sequence[Any]) -> None:
+        """Raises an error where a message is one that the chat template puts in front of the prefix."""
+        if any(role_of(message) in ("system", "developer") for message in messages):
+            message = (
+                f'a system message in messages would change the prefix "{self._prefix}": '
+                "the chat template puts it in front"
+            )
+            raise fail(message, hint=f'send it as a message of the user, or pass allow=("{SYSTEM_MESSAGE}",)')
+
     def _needed_marker(self) -> Any:  # noqa: ANN401 - a name from the lock
         if self._marker is None:
-            message = f'target "{self._target}" has no cache marker: it needs none for the conversation to be cached'
-            raise fail(message, hint="leave out conversation_marker")
+            raise fail(f'target "{self._target}" uses no cache markers', hint="leave out conversation_marker")
         return self._marker
 
     def refuse_too_many_markers(self, request: Mapping[str, Any]) -> None:
         """Raises an error where a request carries more cache markers than its API takes."""
-        count = marker_count(request, self._format.messages_key, str(self._marker))
+        if self._marker is None:
+            return
+        count = marker_count(request, self._format.messages_key, self._marker)
         if count > self._format.most_markers:
             most = f"{self._format.most_markers} markers"
             message = f'a request of format "{self._format.name}" takes at most {most}: this one has {count}'

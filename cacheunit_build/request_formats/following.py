@@ -10,26 +10,59 @@ from typing import Any
 
 from cacheunit_build.domain.errors import fail
 
+BLANK_LINE = "\n\n"
+"""What separates a text from the one in front of it."""
 
-def with_leading_text(messages: Sequence[Any], text: str, text_type: str) -> list[Any]:
+
+def with_leading_text(
+    messages: Sequence[Any], text: str, text_type: str, leading_types: Collection[str] = ()
+) -> list[Any]:
     """Returns messages whose first message of the user begins with `text`.
 
-    content                   text  result
-    Hi                        T     T, a blank line, Hi
-    [{"type": "text", …}, …]  T     [{"type": "text", "text": T}, {"type": "text", …}, …]
+    content                        text  leading_types  result
+    Hi                             T                    T, a blank line, Hi
+    [{"type": "text", …}]          T                    [{"type": "text", "text": T}, {"type": "text", …}]
+    [{"type": "tool_result", …}]   T     tool_result    [{"type": "tool_result", …}, {"type": "text", "text": T}]
+
+    Args:
+        messages: the messages.
+        text: what is inserted.
+        text_type: the type of a block of text.
+        leading_types: the types of blocks that the API requires at the beginning of a message.
 
     Raises:
-        CacheunitError: there is no message of the user, or it has no content.
+        CacheunitError: there is no message of the user, or it is no mapping with content.
+        TypeError: its content is neither text nor a list.
     """
-    index = next((index for index, message in enumerate(messages) if _role(message) == "user"), None)
+    index = next((index for index, message in enumerate(messages) if role_of(message) == "user"), None)
     if index is None:
-        raise fail("there is no message of the user, which the dynamic text would be put into")
+        raise fail('dynamic needs a message with role "user"')
     message = messages[index]
     if not isinstance(message, Mapping) or "content" not in message:
-        raise fail("the first message of the user must be a mapping with content to take the dynamic text")
+        raise fail('dynamic needs a first user message that is a mapping with "content"')
     content = message["content"]
-    content = f"{text}\n\n{content}" if isinstance(content, str) else [{"type": text_type, "text": text}, *content]
+    if isinstance(content, str):
+        content = f"{text}{BLANK_LINE}{content}"
+    else:
+        blocks = _blocks(content, index)
+        start = next((i for i, block in enumerate(blocks) if _text_at(block, "type") not in leading_types), len(blocks))
+        content = [*blocks[:start], {"type": text_type, "text": text}, *blocks[start:]]
     return [*messages[:index], {**message, "content": content}, *messages[index + 1 :]]
+
+
+def _blocks(content: object, index: int) -> list[Any]:
+    """Returns the blocks of the content of a message.
+
+    Args:
+        content: the content, if it is not text.
+        index: the index of the message, for the error.
+
+    Raises:
+        TypeError: the content is no list of blocks.
+    """
+    if isinstance(content, bytes | bytearray | memoryview) or not isinstance(content, Sequence):
+        raise TypeError(f'messages[{index}]["content"] must be text or a list of blocks, not {type(content).__name__}')
+    return list(content)
 
 
 def with_marker(
@@ -48,32 +81,32 @@ def with_marker(
 
     Raises:
         CacheunitError: no message can.
+        TypeError: the content of a message is neither text nor a list.
     """
+    key, value = marker
+    text_type, unmarkable = block_types
     for index in reversed(range(len(messages))):
         message = messages[index]
-        role = _role(message)
+        role = role_of(message)
         if not isinstance(message, Mapping) or role is None or role in unmarkable_roles:
             continue
-        content = _with_marked_block(message.get("content"), marker, block_types)
-        if content is not None:
-            return [*messages[:index], {**message, "content": content}, *messages[index + 1 :]]
+        content = message.get("content")
+        if content is None:
+            continue
+        blocks = [{"type": text_type, "text": content}] if isinstance(content, str) else _blocks(content, index)
+        place = _last_markable(blocks, unmarkable)
+        if place is not None:
+            blocks[place] = {**blocks[place], key: blocks[place].get(key) or dict(value)}
+            return [*messages[:index], {**message, "content": blocks}, *messages[index + 1 :]]
     raise fail("no message can carry the marker of the conversation", hint="send a message of the user with a text")
 
 
-def _with_marked_block(
-    content: Any,  # noqa: ANN401 - whatever a caller has as content
-    marker: tuple[str, Mapping[str, Any]],
-    block_types: tuple[str, Collection[str]],
-) -> list[Any] | None:
-    """Returns content whose last block that can carry a marker has one; None where no block can."""
-    key, value = marker
-    text_type, unmarkable = block_types
-    blocks = [{"type": text_type, "text": content}] if isinstance(content, str) else list(content or ())
+def _last_markable(blocks: Sequence[Any], unmarkable: Collection[str]) -> int | None:
+    """Returns the index of the last block that can carry a marker; None where no block can."""
     for index in reversed(range(len(blocks))):
         block = blocks[index]
-        if isinstance(block, Mapping) and block.get("type") not in unmarkable and block.get("text", "-"):
-            blocks[index] = {**block, key: block.get(key) or dict(value)}
-            return blocks
+        if isinstance(block, Mapping) and _text_at(block, "type") not in unmarkable and block.get("text", "-"):
+            return index
     return None
 
 
@@ -93,5 +126,12 @@ def _items(value: object) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _role(message: Any) -> Any:  # noqa: ANN401 - a mapping, or an object of a client
-    return message.get("role") if isinstance(message, Mapping) else getattr(message, "role", None)
+def role_of(message: object) -> str | None:
+    """Returns the role of a message; None where it has none."""
+    return _text_at(message, "role")
+
+
+def _text_at(value: Any, key: str) -> str | None:  # noqa: ANN401 - a mapping, or an object of a client
+    """Returns the text under a key, or in the attribute of that name; None where there is none."""
+    text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+    return text if isinstance(text, str) else None

@@ -26,6 +26,7 @@ class OpenAIResponses(RequestFormat):
     route = EndpointRoute(path="responses", output_limit_key="max_output_tokens", output_tokens=16)
     messages_key = "input"
     text_type = "input_text"
+    item_keys = ("role", "type", "id")  # a reference to a stored item may have its id only
     unmarkable_roles = frozenset({"assistant"})
     markers = ("prompt_cache_breakpoint",)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.following import BLANK_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +35,9 @@ class Text(RequestFormat):
         return (json.dumps(fragment["prompt"], ensure_ascii=False),)
 
     def with_dynamic(self, fragment: Json, messages: Sequence[Any], text: str) -> tuple[Json, Sequence[Any]]:
-        """Returns the text in front of the continuation."""
-        return fragment, [text, *messages]
+        """Returns the text in front of the continuation, with a blank line between them."""
+        continuation = "".join(messages)
+        return fragment, [BLANK_LINE.join(part for part in (text, continuation) if part)]
 
     def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
         """Returns a request whose prompt ends with the texts `messages`."""

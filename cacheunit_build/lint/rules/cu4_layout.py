@@ -133,6 +133,10 @@ def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
         estimate = f"~{tokens.tokens:,} static tokens (±{artifact.margin * 100:.0f} %)"
         message = f"{estimate}, too close to {name} to tell whether anything is cached"
         return BELOW_MINIMUM.problem(message, severity="info")
+    if cache.marker is not None and not artifact.entry.markers:
+        return BELOW_MINIMUM.problem(
+            "no part with enough tokens in front can carry the cache marker: nothing is cached"
+        )
     return None
 
 
