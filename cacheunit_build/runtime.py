@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, axis_values, variant_name
+from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES, axis_values, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
 from cacheunit_build.domain.settings import find_settings
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -212,14 +214,14 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     """
     folder = _nearest_root(Path.cwd()) if root is None else _as_root(Path(root) if isinstance(root, str) else root)
     lock_path = folder.joinpath(LOCK_FILE)
-    targets, prefixes = _locked_values(lock_path)
+    targets, prefixes = lock_tables(_lock_bytes(lock_path), str(lock_path))
     full_name = variant_name(name, axes)
     if full_name not in prefixes:
         raise _not_locked(name, full_name, prefixes)
     chosen = _chosen_target(full_name, target, prefixes[full_name])
     entry, identity = prefixes[full_name][chosen], targets[chosen]
     key = (str(folder), full_name, chosen, json.dumps([entry, identity]))
-    locked = None if key in _loaded else _parsed(entry, identity, lock_path)
+    locked = None if key in _loaded else locked_artifact(entry, identity, FORMATS, str(lock_path))
     base = folder.joinpath(str(_settings(folder).get("build", "build"))).joinpath(full_name)
     text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
     fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
@@ -278,63 +280,11 @@ def _as_root(folder: Traversable) -> Traversable:
     return folder
 
 
-def _locked_values(path: Traversable) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, dict[str, Any]]]]:
-    """Returns the targets of a lock, and its entries by prefix and target.
-
-    Raises:
-        CacheunitError: it cannot be read, is broken, or has another version.
-    """
+def _lock_bytes(path: Traversable) -> bytes:
     try:
-        lock = json.loads(path.read_bytes())
-        version = lock["version"]
-        if version != LOCK_VERSION:
-            hint = 'run "cacheunit build" to rewrite it' if version < LOCK_VERSION else "use a newer cacheunit"
-            message = f"the lock has version {version}; load() reads version {LOCK_VERSION}"
-            raise fail(message, path=str(path), hint=hint)
-        for entries in lock["prefixes"].values():
-            for target, entry in entries.items():
-                _require_tables(entry, lock["targets"][target])
-        return lock["targets"], lock["prefixes"]
+        return path.read_bytes()
     except OSError as error:
         raise fail(f"the lock cannot be read: {error.strerror}", path=str(path)) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _broken("the lock is broken", path) from None
-
-
-def _require_tables(*values: object) -> None:
-    """Raises TypeError for a value that is not a mapping."""
-    if not all(isinstance(value, dict) for value in values):
-        raise TypeError
-
-
-def _broken(message: str, lock_path: Traversable) -> CacheunitError:
-    return fail(message, path=str(lock_path), hint='run "cacheunit build"')
-
-
-def _parsed(
-    entry: Mapping[str, Any], identity: Mapping[str, Any], lock_path: Traversable
-) -> tuple[LockEntry, TargetIdentity]:
-    """Returns the entry of an artifact and the identity of its target, from their JSON values in the lock.
-
-    Args:
-        entry: the entry.
-        identity: the identity.
-        lock_path: the lock, for messages.
-
-    Raises:
-        CacheunitError: a key or value is not one that a build writes.
-    """
-    from cacheunit_build.domain.lock import entry_from, identity_from
-    from cacheunit_build.request_formats.formats import FORMATS
-
-    try:
-        locked = entry_from(entry), identity_from(identity)
-    except ValueError as error:
-        raise _broken(f"the lock is broken: {error}", lock_path) from None
-    format_name = locked[1].format
-    if format_name not in FORMATS:
-        raise _broken(f'the lock is broken: unknown format "{format_name}"', lock_path)
-    return locked
 
 
 def _chosen_target(name: str, target: str | None, entries: Mapping[str, Any]) -> str:
