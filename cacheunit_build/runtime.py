@@ -11,7 +11,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, f
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES, axis_values, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
-from cacheunit_build.domain.settings import find_settings
+from cacheunit_build.domain.settings_file import find_settings
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:

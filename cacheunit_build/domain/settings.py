@@ -8,8 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.document import Document
-from cacheunit_build.domain.errors import Fault, fail
-from cacheunit_build.domain.toml import read_toml
+from cacheunit_build.domain.errors import Fault
+from cacheunit_build.domain.settings_file import find_settings
+
+__all__ = ["DEFAULT_HITS_PER_MISS", "DEFAULT_TARGET", "REQUIRED_VERSION", "Settings", "SettingsKeys", "find_settings"]
 
 DEFAULT_TARGET = "deepseek-v4"
 DEFAULT_HITS_PER_MISS = 10
@@ -58,30 +60,3 @@ class Settings(SettingsKeys):
     def fault(self, message: str, *keys: str, hint: str | None = None) -> Fault:
         """Returns a fault at the setting under these keys."""
         return Fault(message=message, path=self.path, line=self.document.line((*self.table_keys, *keys)), hint=hint)
-
-
-def find_settings(pyproject: bytes | None, own: bytes | None) -> tuple[Document, tuple[str, ...]]:
-    """Returns the table of settings, not yet validated, and the keys under which it is in its file.
-
-    Args:
-        pyproject: the bytes of pyproject.toml, None where there is no such file.
-        own: the bytes of cacheunit.toml, None where there is no such file.
-
-    Raises:
-        CacheunitError: a file is not TOML, or both have settings.
-    """
-    whole = Document(path="", value={}) if pyproject is None else read_toml(pyproject, "pyproject.toml")
-    table_keys = ("tool", "cacheunit")
-    tools = whole.value.get("tool", {})
-    table = tools.get("cacheunit") if isinstance(tools, dict) else None
-    if own is None:
-        path = "" if table is None else whole.path
-        return Document(path=path, value={} if table is None else table, lines=whole.lines), table_keys
-    if table is not None:
-        raise fail(
-            "settings are in both pyproject.toml and cacheunit.toml",
-            path="pyproject.toml",
-            line=whole.line(table_keys),
-            hint="keep one of them",
-        )
-    return read_toml(own, "cacheunit.toml"), ()

@@ -1,0 +1,34 @@
+"""Finds the file with the settings of a project. `load` needs only this, not their keys."""
+
+from __future__ import annotations
+
+from cacheunit_build.domain.document import Document
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.toml import read_toml
+
+
+def find_settings(pyproject: bytes | None, own: bytes | None) -> tuple[Document, tuple[str, ...]]:
+    """Returns the table of settings, not yet validated, and the keys under which it is in its file.
+
+    Args:
+        pyproject: the bytes of pyproject.toml, None where there is no such file.
+        own: the bytes of cacheunit.toml, None where there is no such file.
+
+    Raises:
+        CacheunitError: a file is not TOML, or both have settings.
+    """
+    whole = Document(path="", value={}) if pyproject is None else read_toml(pyproject, "pyproject.toml")
+    table_keys = ("tool", "cacheunit")
+    tools = whole.value.get("tool", {})
+    table = tools.get("cacheunit") if isinstance(tools, dict) else None
+    if own is None:
+        path = "" if table is None else whole.path
+        return Document(path=path, value={} if table is None else table, lines=whole.lines), table_keys
+    if table is not None:
+        raise fail(
+            "settings are in both pyproject.toml and cacheunit.toml",
+            path="pyproject.toml",
+            line=whole.line(table_keys),
+            hint="keep one of them",
+        )
+    return read_toml(own, "cacheunit.toml"), ()
