@@ -608,8 +608,9 @@ def test_the_record_describes_the_bytes_that_were_rendered(project: Project, mon
 
     def render_then_edit(renderer: Renderer, variant: Variant) -> Rendered:
         rendered = render(renderer, variant)
-        project.write({"edited": "Edited while it was built.\n"})
-        project.path("edited").replace(project.path("templates/a.md.j2"))  # at once: another thread may read it
+        edited = f"edited-{threading.get_ident()}"  # several threads render, and each replaces the file at once
+        project.write({edited: "Edited while it was built.\n"})
+        project.path(edited).replace(project.path("templates/a.md.j2"))
         return rendered
 
     with monkeypatch.context() as patched:

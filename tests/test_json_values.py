@@ -15,7 +15,7 @@ from cacheunit_build.lockfile.format import parse_lock
 SHA = f"sha256:{'0' * 64}"
 ENTRY = {
     "tokens": 300,
-    "counted": "estimate",
+    "counted": "recorded",
     "margin": 0.5,
     "markers": [100, 300],
     "padding": 0,

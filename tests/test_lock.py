@@ -20,17 +20,22 @@ SHA = ["sha256:" + digit * 64 for digit in "0123456789abcdef"]
 shas = st.sampled_from(SHA)
 names = st.sampled_from(["a", "b/c", "é", "b@x=1", "b@x=2,y=z"])
 targets = st.sampled_from(["t", "u"])
-entries = st.builds(
-    LockEntry,
-    tokens=st.integers(0, 9999),
-    counted=st.sampled_from(["exact", "recorded", "estimate"]),
-    margin=st.sampled_from([0.0, 0.1, 0.35]),
-    markers=st.lists(st.integers(0, 9999), max_size=3).map(tuple),
-    padding=st.integers(0, 99),
-    text=shas,
-    request=shas,
-    token_ids=st.none() | shas,
-)
+@st.composite
+def entries_(draw: st.DrawFn) -> LockEntry:
+    """Draws an entry that a build can lock."""
+    tokens, counted = draw(st.integers(0, 9999)), draw(st.sampled_from(["exact", "recorded", "estimate"]))
+    return LockEntry(
+        tokens=tokens,
+        counted=counted,  # type: ignore[arg-type]
+        margin=0.0 if counted == "exact" else draw(st.sampled_from([0.0, 0.1, 0.35])),
+        markers=tuple(sorted(draw(st.sets(st.integers(0, tokens), max_size=3)))),
+        padding=draw(st.integers(0, min(tokens, 99))),
+        text=draw(shas),
+        request=draw(shas),
+        token_ids=None if counted == "estimate" else draw(shas),
+    )
+
+
 options = st.builds(
     LockedOption,
     effect=st.sampled_from(["front", "text", "cache"]),
@@ -48,7 +53,7 @@ identities = st.builds(
 locks = st.builds(
     Lock,
     targets=st.fixed_dictionaries(dict.fromkeys("tu", identities)),
-    entries=st.dictionaries(st.tuples(names, targets), entries, max_size=6),
+    entries=st.dictionaries(st.tuples(names, targets), entries_(), max_size=6),
 )
 
 
@@ -149,6 +154,26 @@ def test_a_lock_with_a_value_of_the_wrong_type_raises_lock_unknown(field: str) -
     value["prefixes"]["a"]["t"][field] = "128"
     with pytest.raises(LockUnknownError):
         parse_lock(json.dumps(value).encode(), "cacheunit.lock")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"markers": [200]},
+        {"markers": [100, 90]},
+        {"markers": [90, 90]},
+        {"padding": 129},
+        {"margin": 0.2},
+        {"token_ids": None},
+        {"counted": "estimate", "margin": 0.2},
+    ],
+)
+def test_a_lock_whose_values_contradict_each_other_raises_lock_unknown(changes: dict[str, Any]) -> None:
+    value = json.loads(lock_bytes(lock({"a": entry()})))
+    fields = {**value["prefixes"]["a"]["t"], **changes}
+    value["prefixes"]["a"]["t"] = {name: item for name, item in fields.items() if item is not None}
+    with pytest.raises(LockUnknownError, match="the lock is broken"):
+        parse_lock(json.dumps(value, indent=2).encode(), "cacheunit.lock")
 
 
 @pytest.mark.parametrize("marker", ["<<<<<<< ours", "=======", ">>>>>>> theirs", "||||||| base"])

@@ -279,7 +279,7 @@ def entry(tokens: int, digit: str = "1", *, estimate: bool = False) -> LockEntry
         tokens=tokens,
         counted="estimate" if estimate else "exact",
         margin=0.35 if estimate else 0.0,
-        padding=3,
+        padding=min(3, tokens),
         text=sha,
         request=sha,
         token_ids=None if estimate else sha,
@@ -375,10 +375,10 @@ def test_a_lock_that_both_sides_added_is_merged(project: Project) -> None:
 @pytest.mark.parametrize("side", ["base", "ours", "theirs"])
 def test_an_invalid_lock_is_merged_by_line_as_in_plain_git(project: Project, side: str) -> None:
     texts = {"base": lock(a=1, c=1), "ours": lock(a=2, c=1), "theirs": lock(a=3, c=1)}
-    texts[side] = texts[side].replace(b'"padding": 3', b'"padding": 3 3', 1)
+    texts[side] = texts[side].replace(b'"counted": "exact"', b'"counted": "exact" 3', 1)
     ran = merge_by_driver(project, **texts)
     assert ran.code == 1
-    assert ran.err.startswith(f"error: sub/cacheunit.lock ({side}):19: the lock is broken")
+    assert ran.err.startswith(f"error: sub/cacheunit.lock ({side}):18: the lock is broken")
     project.write({"mine": texts["ours"]})
     labels = [word for name in ("ours", "base", "theirs") for word in ("-L", name)]
     plain = ["git", "merge-file", "-p", *labels, "mine", "base", "theirs"]

@@ -141,7 +141,7 @@ def _refuse_other_release(files: DiskFiles) -> None:
 
     A newer release may have keys that this one does not know. Other faults are reported by the command.
     """
-    from cacheunit_build.domain.settings import REQUIRED_VERSION, find_settings
+    from cacheunit_build.domain.settings_file import REQUIRED_VERSION, find_settings
 
     try:
         document, table_keys = find_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))

@@ -43,6 +43,17 @@ class LockEntry:
     token_ids: Annotated[str, _FINGERPRINT] | None = None
     """The fingerprint of the static token ids; None for an estimate, whose ids are of another vocabulary."""
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where two values contradict each other, as no build locks them."""
+        if self.padding > self.tokens:
+            raise ValueError(f"has {self.padding} tokens of padding among {self.tokens}")
+        if any(marker > self.tokens for marker in self.markers) or list(self.markers) != sorted(set(self.markers)):
+            raise ValueError(f"has markers {list(self.markers)}, which do not ascend up to {self.tokens} tokens")
+        if self.margin and self.counted == "exact":
+            raise ValueError("has a margin, but is counted exact")
+        if (self.token_ids is None) != self.is_estimate and self.counted != "recorded":
+            raise ValueError(f'is counted {self.counted}, which does not fit "token_ids"')
+
     @property
     def is_estimate(self) -> bool:
         """Whether the number of tokens is an estimate. Those of a lock of version 1 have no margin."""

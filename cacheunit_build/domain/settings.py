@@ -9,15 +9,9 @@ from typing import Annotated, Any, ClassVar
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import Fault
-from cacheunit_build.domain.settings_file import find_settings
-
-__all__ = ["DEFAULT_HITS_PER_MISS", "DEFAULT_TARGET", "REQUIRED_VERSION", "Settings", "SettingsKeys", "find_settings"]
 
 DEFAULT_TARGET = "deepseek-v4"
 DEFAULT_HITS_PER_MISS = 10
-REQUIRED_VERSION = "required-version"
-"""The key of the releases that may build the project. It is read before all others, since a newer release may have keys
-that this one does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,10 @@ from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.toml import read_toml
 
+REQUIRED_VERSION = "required-version"
+"""The key of the releases that may build the project. It is read before all others, since a newer release may have keys
+that this one does not know."""
+
 
 def find_settings(pyproject: bytes | None, own: bytes | None) -> tuple[Document, tuple[str, ...]]:
     """Returns the table of settings, not yet validated, and the keys under which it is in its file.

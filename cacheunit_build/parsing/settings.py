@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.settings import REQUIRED_VERSION, Settings, SettingsKeys, find_settings
+from cacheunit_build.domain.settings import Settings, SettingsKeys
+from cacheunit_build.domain.settings_file import REQUIRED_VERSION, find_settings
 from cacheunit_build.parsing.validation import json_schema, validate
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ def _prompts(files: Iterable[Path]) -> dict[str, str]:
 
 def _has_settings(project: DiskFiles) -> bool:
     """Returns whether pyproject.toml has settings, so that no other file may have them."""
-    from cacheunit_build.domain.settings import find_settings
+    from cacheunit_build.domain.settings_file import find_settings
 
     document, _ = find_settings(project.read("pyproject.toml"), None)
     return bool(document.path)
