@@ -20,6 +20,8 @@ SHA = ["sha256:" + digit * 64 for digit in "0123456789abcdef"]
 shas = st.sampled_from(SHA)
 names = st.sampled_from(["a", "b/c", "é", "b@x=1", "b@x=2,y=z"])
 targets = st.sampled_from(["t", "u"])
+
+
 @st.composite
 def entries_(draw: st.DrawFn) -> LockEntry:
     """Draws an entry that a build can lock."""
