@@ -239,25 +239,17 @@ class _ArtifactCompiler:
         """Returns the artifact with its bytes and its lock entry."""
         parts = self._parts(padding)
         markers, note = self._markers(parts, padded)
-        if note is not None:
-            plan = replace(plan, action=plan.action if markers else "below-minimum", reason=f"{plan.reason}; {note}")
+        if note is not None and markers:
+            plan = replace(plan, reason=f"{plan.reason}; {note}")
+        elif note is not None:
+            plan = PaddingPlan(action="below-minimum", goal=None, reason=note)
         parts = parts if markers else replace(parts, marker=None)
         text, request = parts.system.encode(), compact_json(self._loaded.request_format.fragment(parts))
-        margin = self._loaded.tokenizer.margin
-        entry = LockEntry(
-            tokens=padded.tokens,
-            counted="estimate" if margin else "exact",
-            margin=margin,
-            markers=markers,
-            padding=padded.tokens - unpadded.tokens,
-            text=fingerprint(text),
-            request=fingerprint(request),
-            token_ids=None if margin else fingerprint_ids(padded.ids),
-        )
+        added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
             prefix=self._variant.name,
             target=self._target.name,
-            entry=entry,
+            entry=self._entry(padded, added, markers, (text, request)),
             unit=self._target.cache.unit or 0,
             plan=plan,
             lookups=(*self._rendered.lookups, *self._loaded.lookups),
@@ -277,6 +269,22 @@ class _ArtifactCompiler:
             options=self._options.values,
         )
 
+    def _entry(
+        self, padded: StaticTokens, padding: int, markers: tuple[int, ...], files: tuple[bytes, bytes]
+    ) -> LockEntry:
+        """Returns the lock entry of an artifact with so many tokens of padding, and its text and request."""
+        margin = self._loaded.tokenizer.margin
+        return LockEntry(
+            tokens=padded.tokens,
+            counted="estimate" if margin else "exact",
+            margin=margin,
+            markers=markers,
+            padding=padding,
+            text=fingerprint(files[0]),
+            request=fingerprint(files[1]),
+            token_ids=None if margin else fingerprint_ids(padded.ids),
+        )
+
     def _parts(self, padding: str) -> PrefixParts:
         """Returns the parts of the request, with the marker that the target needs."""
         return PrefixParts(
@@ -292,11 +300,8 @@ class _ArtifactCompiler:
 
         There is no marker where nothing in front of it is cached; the note then says why, if the plan does not yet.
         """
-        place, tokenizer, rule = (
-            self._loaded.request_format.marker_place(parts),
-            self._loaded.tokenizer,
-            self._target.cache,
-        )
+        tokenizer, rule = self._loaded.tokenizer, self._target.cache
+        place = self._loaded.request_format.marker_place(parts)
         if place is None:
             return (), None
         tokens = tokens_in_front(place, parts, padded, tokenizer.encode, exact=not tokenizer.margin)
