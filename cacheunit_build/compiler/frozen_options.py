@@ -44,7 +44,7 @@ class FrozenOptions:
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """The names of those that change the prefix, but that the count does not include."""
+        """The names of the options that change the prefix, but that the count does not include."""
         return tuple(name for name, arguments in self.arguments.items() if not arguments)
 
     @property

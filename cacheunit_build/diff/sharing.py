@@ -159,7 +159,7 @@ def _node(ids: Mapping[str, Sequence[int]], start: int, unit: int) -> SharingNod
 def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> TargetSharing:
     target = snapshot.target(artifacts[0]).target
     unit = target.cache.unit or 1
-    ids = {artifact.prefix: _apart(snapshot.ids(artifact), snapshot, artifact) for artifact in artifacts}
+    ids = {artifact.prefix: _ids_with_options(snapshot.ids(artifact), snapshot, artifact) for artifact in artifacts}
     tree = sharing_tree(ids, unit)
     candidates = _candidates(snapshot, artifacts)[:MOST_SECTIONS]
     sections = [_section(snapshot, artifacts, candidate, tree.saved, unit) for candidate in candidates]
@@ -174,8 +174,8 @@ def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> Target
     )
 
 
-def _apart(ids: Sequence[int], snapshot: Snapshot, artifact: Artifact) -> Sequence[int]:
-    """Returns token ids that differ from those of artifacts with other frozen options, where the ids do not show these.
+def _ids_with_options(ids: Sequence[int], snapshot: Snapshot, artifact: Artifact) -> Sequence[int]:
+    """Returns the token ids of an artifact, shifted by a number made from the frozen options that they do not show.
 
     Without such options they are the ids themselves; else each is moved by a number that the options give.
     """
@@ -218,7 +218,7 @@ def _section(
 ) -> SharedSection:
     """Returns what is shared in addition if the candidate is first in the system text of all that have it."""
     moved: Mapping[str, Sequence[int]] = {
-        artifact.prefix: _apart(
+        artifact.prefix: _ids_with_options(
             _ids_with_first(snapshot, artifact, candidate.text)
             if artifact.prefix in candidate.names
             else snapshot.ids(artifact),
