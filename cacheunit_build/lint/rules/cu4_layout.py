@@ -37,7 +37,7 @@ BELOW_MINIMUM = Rule(
     name="below-minimum",
     severity="warning",
     meaning="fewer tokens than the target caches at all; info if an estimate cannot tell",
-    hint='join prefixes, or pad where the count is exact: "padding: always" to a unit, "padding: {floor: true}" to the minimum',
+    hint='join prefixes, or pad an exact count: "padding: always" to a unit, "padding: {floor: true}" to the minimum',
 )
 UNSTABLE_BOUNDARY = Rule(
     code="CU404",
