@@ -100,7 +100,7 @@ def _plan_without_unit(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> 
 
 
 def _plan_in_units(tokens: int, rule: CacheRule, unit: int, wanted: PaddingRequest) -> PaddingPlan:
-    """Returns the plan where whole units are reused."""
+    """Returns the plan of an exact count for a rule that reuses whole units."""
     past = tokens % unit
     goal = tokens + (unit - past if past else 0)
     if tokens < (rule.minimum or 0) or goal < rule.fewest_cached:

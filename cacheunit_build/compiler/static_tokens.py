@@ -66,9 +66,13 @@ def static_tokens(
     first = _common_text(framed.first_turn)
     whole = _static(first, framed.first_turn, encode, controls)
     framed_prefix = _common_text([first, *framed.later_turns])
-    static = _static(framed_prefix, [*framed.first_turn, *framed.later_turns], encode, controls)
-    change = None if framed_prefix == first else framed.change(len(framed_prefix))
-    return replace(static, first_turn=whole.tokens, refused_turns=framed.refused, change=change)
+    if framed_prefix != first:
+        static = _static(framed_prefix, [*framed.first_turn, *framed.later_turns], encode, controls)
+        change = framed.change(len(framed_prefix))
+        return replace(static, first_turn=whole.tokens, refused_turns=framed.refused, change=change)
+    # What stands in front of the user's words is the same: only later texts are left to encode, if any need be.
+    static = whole if _ends_in_control(whole, controls) else _cut(whole, framed.later_turns, encode)
+    return replace(static, first_turn=whole.tokens, refused_turns=framed.refused)
 
 
 def changes_with_system_message(frame: Callable[[Conversation], str]) -> bool:
@@ -164,13 +168,22 @@ def _static(
     framed_prefix: str, texts: Sequence[str], encode: Callable[[str], Sequence[int]], controls: Collection[int]
 ) -> StaticTokens:
     """Returns the static tokens of a framed prefix that all `texts` begin with."""
-    ids = encode(framed_prefix)
-    if not ids or ids[-1] in controls:
-        return StaticTokens(framed_prefix=framed_prefix, ids=ids, unstable=0)
-    stable = common_prefix(ids, encode(framed_prefix[: _start_of_last_run(framed_prefix)]))
-    for text in texts:
-        stable = min(stable, common_prefix(ids, encode(text)))
-    return StaticTokens(framed_prefix=framed_prefix, ids=ids[:stable], unstable=len(ids) - stable)
+    whole = StaticTokens(framed_prefix=framed_prefix, ids=encode(framed_prefix), unstable=0)
+    if _ends_in_control(whole, controls):
+        return whole
+    return _cut(whole, [framed_prefix[: _start_of_last_run(framed_prefix)], *texts], encode)
+
+
+def _ends_in_control(static: StaticTokens, controls: Collection[int]) -> bool:
+    """Returns whether no text behind a framed prefix can change its tokens: a control token ends it, or it is empty."""
+    return not static.unstable and (not static.ids or static.ids[-1] in controls)
+
+
+def _cut(static: StaticTokens, texts: Sequence[str], encode: Callable[[str], Sequence[int]]) -> StaticTokens:
+    """Returns the static tokens that the ids of all `texts` begin with; the others are unstable."""
+    stable = min((common_prefix(static.ids, encode(text)) for text in texts), default=static.tokens)
+    unstable = static.unstable + static.tokens - min(stable, static.tokens)
+    return replace(static, ids=static.ids[:stable], unstable=unstable)
 
 
 def _start_of_last_run(text: str) -> int:

@@ -85,7 +85,7 @@ class CacheRule:
     minimum: Annotated[int, Limits(ge=0)] | None = None
     """A prefix of fewer tokens is never cached; 0 is no minimum, and unknown if left out."""
     dropped_units: Annotated[int, Limits(ge=0, le=MOST_DROPPED_UNITS)] = 0
-    """The last full units of a common prefix that are computed again all the same, of blocks."""
+    """The last full units of a common prefix that the server recomputes in every request; of blocks."""
     read: Annotated[float, Limits(ge=0, le=1)] | None = None
     """The price of a token that is read from the cache."""
     write: Annotated[float, Limits(ge=0)] | None = None

@@ -1,10 +1,10 @@
 """Reads a lock of version 1 as one of version 2, as far as it has what version 2 needs.
 
-| version 1                 | version 2                                                                     |
-| ------------------------- | ----------------------------------------------------------------------------- |
-| `profile` of a target     | left out: it is a fingerprint of format, frame and cache rule, which now stand apart |
-| `unit` of an entry        | left out: it is the `unit` of the target's cache rule                         |
-| -                         | `markers` of an entry: unknown, so none                                       |
+| version 1             | version 2                                                                              |
+| --------------------- | -------------------------------------------------------------------------------------- |
+| `profile` of a target | left out: the fingerprint of format, frame and cache rule, which are listed separately |
+| `unit` of an entry    | left out: it is the `unit` of the target's cache rule                                  |
+| -                     | `markers` of an entry: unknown, so none                                                |
 """
 
 from __future__ import annotations
