@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES, axis_values, variant_name
+from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES, axis_values, is_artifact_name, variant_name
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
+from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.settings_file import find_settings
 from cacheunit_build.request_formats.formats import FORMATS
 
@@ -222,7 +223,9 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     entry, identity = prefixes[full_name][chosen], targets[chosen]
     key = (str(folder), full_name, chosen, json.dumps([entry, identity]))
     locked = None if key in _loaded else locked_artifact(entry, identity, FORMATS, str(lock_path))
-    base = folder.joinpath(str(_settings(folder).get("build", "build"))).joinpath(full_name)
+    if not is_artifact_name(full_name, chosen):
+        raise fail(f"the lock is broken: {full_name!r} and {chosen!r} cannot name an artifact", path=str(lock_path))
+    base = folder.joinpath(normal_path(str(_settings(folder).get("build", "build")))).joinpath(full_name)
     text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
     fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
     if locked is not None:

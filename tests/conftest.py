@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from hypothesis import HealthCheck, settings
 
+from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.cli import main as cli
 
@@ -128,12 +129,22 @@ class Project:
         assert old in text
         self.write({path: text.replace(old, new)})
 
+    @property
+    def cache(self) -> Path:
+        """The folder of the user's cache with what builds of this project recorded."""
+        return Path(CacheFolder(str(self.root)).project)
+
+    @property
+    def vocabularies(self) -> Path:
+        """The folder of the user's cache with parsed vocabularies."""
+        return Path(CacheFolder(str(self.root)).vocabularies)
+
     def files(self, folder: str = "") -> dict[str, bytes]:
-        """Returns the bytes of every file below `folder` by path, the local cache left out."""
+        """Returns the bytes of every file below `folder` by path."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted((self.root / folder).rglob("*"))
-            if path.is_file() and ".cacheunit" not in path.relative_to(self.root).parts
+            if path.is_file()
         }
 
     def snapshot(self, *paths: str) -> dict[str, tuple[int, int, bytes]]:
@@ -154,6 +165,14 @@ class _StandardInput(io.BytesIO):
     """Standard input as bytes, with its usual name."""
 
     name = "<stdin>"
+
+
+@pytest.fixture(autouse=True)
+def user_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Gives the test a user's cache of its own, and returns its folder."""
+    folder = tmp_path_factory.mktemp("cache") / "cacheunit"
+    monkeypatch.setenv("CACHEUNIT_CACHE_DIR", str(folder))
+    return folder
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from test_build_cache import BASE, LOCK_FILE, STAMPED, age_sources, with_valid_hash
 
-from cacheunit_build.adapters.storage import build_stamp
+from cacheunit_build.adapters.storage import build_stamp, toolchain
 from cacheunit_build.adapters.storage.build_stamp import BuildStamp, read_stamp
+from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 from cacheunit_build.cli.fast_path import unchanged_output
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def shop(project: Project) -> Project:
 
 def stamp_of(project: Project) -> BuildStamp | None:
     """Returns the build stamp of a project."""
-    return read_stamp(str(project.root), str(project.path(".cacheunit")))
+    return read_stamp(CacheFolder(str(project.root)))
 
 
 def stamped_outputs(project: Project) -> tuple[str | None, str | None]:
@@ -80,7 +81,7 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "the manifests, one added": lambda project: project.write({"prefixes/deep/e.yaml": "system: a.md.j2\n"}),
     "the manifests, one added with a wrong name": lambda project: project.write({"prefixes/e.yml": ""}),
     "the manifests, one removed": lambda project: project.path("prefixes/a.yaml").unlink(),
-    "the build folder, an orphan added": lambda project: project.write({"build/orphan.txt": ""}),
+    "the build folder, an orphan added": lambda project: project.write({"build/orphan/small.txt": ""}),
     "the artifacts, one removed": lambda project: project.path("build/a/small.json").unlink(),
     "a data file to a folder": lambda project: replace_by_folder(project, "data/faq.yaml"),
     "a data file to a link": lambda project: replace_by_link(project, "data/faq.yaml"),
@@ -113,8 +114,8 @@ def test_recently_changed_files_are_read_only_once_after_a_while(
 ) -> None:
     project.write(BASE)
     project.build()
-    later = project.path(STAMPED).stat().st_mtime_ns + 60_000_000_000
-    monkeypatch.setattr(build_stamp, "file_system_time", lambda _: later)
+    later = (project.cache / STAMPED).stat().st_mtime_ns + 60_000_000_000
+    monkeypatch.setattr(build_stamp, "file_system_time", lambda *_: later)
     assert None not in stamped_outputs(project)
     monkeypatch.setattr(BuildStamp, "_contents_match", lambda *_: False)
     assert stamped_outputs(project)[0] is not None
@@ -125,36 +126,37 @@ def test_files_are_read_each_time_while_they_are_recently_changed(
 ) -> None:
     project.write(BASE)
     project.build()
-    before = project.read(STAMPED)
-    monkeypatch.setattr(build_stamp, "file_system_time", lambda _: 0)
+    before = (project.cache / STAMPED).read_bytes()
+    monkeypatch.setattr(build_stamp, "file_system_time", lambda *_: 0)
     assert None not in stamped_outputs(project)
-    assert project.read(STAMPED) == before
+    assert (project.cache / STAMPED).read_bytes() == before
 
 
 def test_the_stamp_is_not_valid_for_other_software_or_another_vocabulary(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(build_stamp, "software", lambda: ["other"])
+        patched.setattr(build_stamp, "software", lambda: {"other": "software"})
         assert stamped_outputs(shop) == (None, None)
-    value = json.loads(shop.read(STAMPED).partition(b"\n")[2])
+    value = json.loads((shop.cache / STAMPED).read_bytes().partition(b"\n")[2])
     assert len(value["vocabularies"]) == 1
     with monkeypatch.context() as patched:
-        patched.setattr(build_stamp, "stat_of", lambda _: [0, 0, 0, 0, 0])
+        patched.setattr(toolchain, "stat_of", lambda _: None)
+        patched.setattr(toolchain, "_sha256_of", lambda _: "another")
         assert stamped_outputs(shop) == (None, None)
     assert None not in stamped_outputs(shop)
 
 
 def test_an_edited_stamp_whose_hash_does_not_match_is_not_valid(shop: Project) -> None:
     for command in ("build", "check"):
-        path = f".cacheunit/output-{command}-text"
-        data = shop.read(path)
-        shop.write({path: data + b"and more"})
+        path = shop.cache / f"output-{command}-text"
+        data = path.read_bytes()
+        path.write_bytes(data + b"and more")
         assert stamped_outputs(shop)[command == "check"] is None
-        shop.write({path: data})
+        path.write_bytes(data)
     assert None not in stamped_outputs(shop)
-    data = shop.read(STAMPED)
-    shop.write({STAMPED: data.replace(b"sha256:", b"sha256_").replace(b"manifests", b"manifest5")})
+    data = (shop.cache / STAMPED).read_bytes()
+    (shop.cache / STAMPED).write_bytes(data.replace(b"sha256:", b"sha256_").replace(b"manifests", b"manifest5"))
     assert stamped_outputs(shop) == (None, None)
 
 
@@ -164,22 +166,22 @@ def test_an_edited_stamp_whose_hash_does_not_match_is_not_valid(shop: Project) -
     [[], 5, None, {}, "text", {"outputs": 5}, "software", "vocabularies", "parents", "folders", "stats", "begun"],
 )
 def test_a_stamp_with_an_unexpected_structure_is_not_valid(shop: Project, structure: object) -> None:
-    value = json.loads(shop.read(STAMPED).partition(b"\n")[2])
+    value = json.loads((shop.cache / STAMPED).read_bytes().partition(b"\n")[2])
     value = {**value, structure: "five"} if isinstance(structure, str) and structure in value else structure
-    shop.write({STAMPED: with_valid_hash(value)})
+    (shop.cache / STAMPED).write_bytes(with_valid_hash(value))
     stamp = stamp_of(shop)
     assert stamp is not None
     assert stamp.build_output("text") is None
 
 
 def test_a_build_without_changes_replaces_a_broken_stamp_and_a_check_does_not(shop: Project) -> None:
-    intact = shop.read(STAMPED)
-    shop.write({STAMPED: b"garbage"})
+    intact = (shop.cache / STAMPED).read_bytes()
+    (shop.cache / STAMPED).write_bytes(b"garbage")
     before = shop.snapshot()
     shop.run("check")
     assert unchanged_output(str(shop.root), ["check"]) is None
     assert shop.snapshot() == before
     shop.build()
     assert unchanged_output(str(shop.root), ["check"]) == shop.run("check").out.rstrip("\n")
-    stamps = [json.loads(data.partition(b"\n")[2]) for data in (intact, shop.read(STAMPED))]
+    stamps = [json.loads(data.partition(b"\n")[2]) for data in (intact, (shop.cache / STAMPED).read_bytes())]
     assert {**stamps[0], "begun": 0} == {**stamps[1], "begun": 0}

@@ -139,7 +139,7 @@ def test_the_project_is_in_the_nearest_folder_above_the_one_of_option_c(
 
 
 def test_quiet_prints_only_data_and_errors(shop: Project) -> None:
-    shop.write({"build/orphan.txt": "x"})
+    shop.write({"build/orphan/deepseek-v4.txt": "x"})
     loud, quiet = shop.run("build"), shop.run("-q", "build")
     assert (loud.out == quiet.out, loud.err != "", quiet.err) == (True, True, "")
     loud, quiet = shop.run("check"), shop.run("-q", "check")
@@ -539,9 +539,8 @@ def test_init_creates_a_project_that_builds_and_passes_the_check(project: Projec
     ran = project.run("init")
     created = sorted(line.split()[1] for line in ran.out.splitlines())
     assert (ran.code, created) == (0, sorted(project.files()))
-    assert {"cacheunit.toml", ".gitattributes", ".gitignore"} < set(created)
+    assert {"cacheunit.toml", ".gitattributes"} < set(created)
     assert "build/** -text" in project.read(".gitattributes").decode()
-    assert ".cacheunit/" in project.read(".gitignore").decode().split()
     project.build()
     assert project.run("check").code == 0
 
@@ -577,11 +576,11 @@ def test_init_asks_only_for_lines_that_a_file_does_not_have(project: Project, tm
 
 
 def test_init_never_overwrites(project: Project, tmp_path: Path) -> None:
-    project.write({"cacheunit.toml": "# mine\n", ".gitignore": "mine\n"})
+    project.write({"cacheunit.toml": "# mine\n", ".gitattributes": "mine\n"})
     ran = project.run("init")
-    assert (ran.code, project.read("cacheunit.toml"), project.read(".gitignore")) == (0, b"# mine\n", b"mine\n")
+    assert (ran.code, project.read("cacheunit.toml"), project.read(".gitattributes")) == (0, b"# mine\n", b"mine\n")
     assert "kept  cacheunit.toml\n" in ran.out
-    assert "note: .gitignore already exists; add to it:\n.cacheunit/\n" in ran.err
+    assert "note: .gitattributes already exists; add to it:\nbuild/** -text" in ran.err
     before = project.snapshot()
     again = project.run("init")
     assert (again.code, again.out) == (2, "")
@@ -628,17 +627,21 @@ def test_the_config_schema_describes_a_target_in_full(cacheunit: Cacheunit) -> N
 def test_clean_removes_the_cache_and_nothing_else(shop: Project) -> None:
     before = shop.files()
     ran = shop.run("clean")
-    assert (ran.code, ran.out, shop.path(".cacheunit").exists()) == (0, "removed  .cacheunit/\n", False)
-    assert (shop.files(), shop.run("check").code) == (before, 0)
+    assert (ran.code, ran.out, shop.cache.exists()) == (0, f"removed  {shop.cache}\n", False)
+    assert (shop.files(), shop.run("check").code, shop.vocabularies.exists()) == (before, 0, True)
     again = shop.run("clean")
-    assert (again.code, again.out, again.err) == (0, "", "there is no .cacheunit/\n")
+    assert (again.code, again.out, again.err) == (0, "", "nothing is cached\n")
+    assert shop.run("clean", "--all").code == 0
+    assert not shop.vocabularies.exists()
 
 
-def test_clean_of_a_cache_folder_that_is_a_link_does_not_crash(shop: Project, tmp_path: Path) -> None:
+def test_clean_does_not_follow_a_link_in_place_of_the_cache(shop: Project, tmp_path: Path) -> None:
     shop.run("clean")
     (tmp_path / "elsewhere").mkdir()
-    shop.path(".cacheunit").symlink_to(tmp_path / "elsewhere")
-    assert shop.run("clean").code in (0, 2)
+    (tmp_path / "elsewhere" / "file").write_text("kept")
+    shop.cache.symlink_to(tmp_path / "elsewhere")
+    assert shop.run("clean").code == 2
+    assert (tmp_path / "elsewhere" / "file").read_text() == "kept"
 
 
 def test_check_reports_an_artifact_that_links_out_of_the_project_as_json(shop: Project, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import pytest
 
+from cacheunit_build.adapters.storage import atomic_commit
 from cacheunit_build.adapters.storage.project_files import DiskFiles
 
 if TYPE_CHECKING:
@@ -96,9 +97,10 @@ def test_a_build_rewrites_only_what_changed(shop: Project) -> None:
 def test_deleting_or_breaking_the_cache_changes_no_output(shop: Project) -> None:
     before = shop.files()
     for cache in ("", "{", "[]", '{"a deepseek-v4": 3}', '{"a deepseek-v4": {"entry": 3, "inputs": []}}'):
-        shutil.rmtree(shop.path(".cacheunit"))
+        shutil.rmtree(shop.cache)
         if cache:
-            shop.write({".cacheunit/inputs.json": cache})
+            shop.cache.mkdir()
+            (shop.cache / "record.json").write_text(cache)
         assert shop.check()["ok"]
         shop.build()
         assert shop.files() == before
@@ -120,7 +122,7 @@ def test_check_names_exactly_the_prefixes_that_use_an_edited_partial_and_the_par
 def test_without_a_cache_git_is_used_to_name_the_changed_sources(shop: Project, git: Callable[..., None]) -> None:
     git("add", ".")
     git("commit", "--quiet", "--message", "built")
-    shutil.rmtree(shop.path(".cacheunit"))
+    shutil.rmtree(shop.cache)
     shop.edit(STYLE, "five", "six")
     assert changed_sources(shop) == {name: [STYLE] for name in ("a", *VARIANTS)}
 
@@ -136,13 +138,13 @@ def test_git_is_used_for_a_new_template_and_for_a_project_in_a_subfolder(
     inner.build()
     git("add", ".")
     git("commit", "--quiet", "--message", "built")
-    shutil.rmtree(inner.path(".cacheunit"))
+    shutil.rmtree(inner.cache)
     inner.write({"templates/partials/en.md.j2": "Use British spelling.\n"})
     assert changed_sources(inner) == {"deep/b@locale=en": ["templates/partials/en.md.j2"]}
 
 
 def test_without_cache_and_git_check_does_not_guess_what_changed(shop: Project) -> None:
-    shutil.rmtree(shop.path(".cacheunit"))
+    shutil.rmtree(shop.cache)
     shop.edit(STYLE, "five", "six")
     assert changed_sources(shop) == {name: [] for name in ("a", *VARIANTS)}
 
@@ -152,18 +154,18 @@ def test_git_is_not_used_if_the_lock_differs_from_the_committed_one(shop: Projec
     git("commit", "--quiet", "--message", "built")
     shop.edit(STYLE, "five", "six")
     shop.build()
-    shutil.rmtree(shop.path(".cacheunit"))
+    shutil.rmtree(shop.cache)
     shop.edit("templates/a.md.j2", "help", "assist")
     assert changed_sources(shop) == {"a": []}
 
 
 @pytest.mark.parametrize("state", ["built", "edited", "never built", "broken"])
 def test_check_writes_nothing_at_all(shop: Project, state: str) -> None:
-    shutil.rmtree(shop.path(".cacheunit"))
+    shutil.rmtree(shop.cache)
     if state == "edited":
         shop.edit(STYLE, "five", "six")
         shop.path("build/a/deepseek-v4.txt").unlink()
-        shop.write({"build/orphan.txt": "x"})
+        shop.write({"build/orphan/small.txt": "x"})
     elif state == "never built":
         shutil.rmtree(shop.path("build"))
         shop.path(LOCK_FILE).unlink()
@@ -180,7 +182,7 @@ def test_check_distinguishes_edited_missing_and_orphan_files(shop: Project) -> N
     shop.path("build/c/small.json").unlink()
     shop.write({"build/old/deepseek-v4.txt": "x", "build/readme.md": "x"})
     expected = [("edited", "a"), ("missing", "c")]
-    assert shop.drift() == [*expected, ("orphan", "build/old/deepseek-v4.txt"), ("orphan", "build/readme.md")]
+    assert shop.drift() == [*expected, ("orphan", "build/old/deepseek-v4.txt")]
     assert shop.drift("a") == [("edited", "a")]
     assert shop.drift("--target", "small") == [("missing", "c")]
     text = shop.run("check")
@@ -327,10 +329,14 @@ def test_a_locked_build_refuses_a_manifest_that_is_not_locked(shop: Project) -> 
 
 
 def test_a_build_warns_of_orphans_and_never_deletes_them(shop: Project) -> None:
-    shop.write({"build/old/deepseek-v4.txt": "x", "build/a/notes.md": "mine"})
+    shop.write({"build/old/deepseek-v4.txt": "x", "build/old/gone.txt": "x", "build/old/gone.json": "x"})
+    others = {"build/a/notes.md": "", "build/lib/shop/data.json": "", "build/lib/shop/notes.txt": "", "build/x.txt": ""}
+    shop.write(others)
     ran, report = shop.run("build"), shop.run("build", "--format", "json")
-    assert (ran.code, report.json["orphans"]) == (0, ["build/a/notes.md", "build/old/deepseek-v4.txt"])
-    assert [line.split(":")[0] for line in ran.err.splitlines()] == ["warning", "warning"]
+    orphans = ["build/old/deepseek-v4.txt", "build/old/gone.json", "build/old/gone.txt"]
+    assert (ran.code, report.json["orphans"]) == (0, orphans)
+    assert shop.files().keys() >= {*orphans, *others}
+    assert [line.split(":")[0] for line in ran.err.splitlines()] == ["warning"] * 3
     assert shop.read("build/old/deepseek-v4.txt") == b"x"
 
 
@@ -458,7 +464,8 @@ class FailingDisk:
 
     OPERATIONS = (
         *((Path, name) for name in ("mkdir", "open", "replace", "unlink", "rmdir")),
-        *((os, name) for name in ("fsync", "open")),
+        *((os, name) for name in ("fsync", "open", "link")),
+        (atomic_commit, "sync_files"),
     )
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, failing: int, killed: bool) -> None:
@@ -580,7 +587,7 @@ def change(copy_project: Callable[[str], Project], tmp_path: Path) -> Repeatable
     project.edit("prefixes/c.yaml", "targets: [deepseek-v4, small]", "targets: [small]")
     project.build()
     change = RepeatableBuild(project, tmp_path / "start")
-    assert {"mkdir", "open", "write", "fsync", "replace", "unlink", "rmdir"} <= set(change.steps)
+    assert {"mkdir", "open", "write", "sync_files", "link", "replace", "unlink", "rmdir"} <= set(change.steps)
     assert change.old.keys() - change.new.keys()
     assert change.new.keys() - change.old.keys()
     return change
@@ -612,7 +619,7 @@ def test_the_next_build_removes_the_temporary_files_of_a_killed_build(change: Re
 
 
 def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_no_file(change: RepeatableBuild) -> None:
-    for step in range(change.steps.index("replace")):
+    for step in range(change.steps.index("link")):
         _, ran = change.build(failing=step)
         assert ran is not None
         assert (ran.code, ran.out) == (2, "")
@@ -623,7 +630,7 @@ def test_a_full_disk_while_files_are_staged_is_one_clear_error_and_changes_no_fi
 
 def test_a_full_disk_while_files_are_staged_leaves_no_temporary_file_or_empty_folder(change: RepeatableBuild) -> None:
     project = change.project
-    for step in range(change.steps.index("replace")):
+    for step in range(change.steps.index("link")):
         change.build(failing=step)
         assert _outputs(project) == change.old, (step, change.steps[step])
         folders = [path for path in project.path("build").rglob("*") if path.is_dir()]
@@ -646,6 +653,9 @@ def test_after_a_fault_before_the_lock_is_in_place_the_old_lock_fails_the_check(
         _, ran = change.build(failing=step)
         outputs = _outputs(change.project)
         assert ran is not None
+        if change.steps[step] == "link":  # without hard links, former files are copied
+            assert (ran.code, outputs) == (0, change.new)
+            continue
         assert (ran.code, outputs[LOCK_FILE], change.partly_written(outputs)) == (2, change.old[LOCK_FILE], []), (
             step,
             change.steps[step],
@@ -728,10 +738,13 @@ def test_a_build_does_not_write_through_a_link_out_of_the_project(
     assert not project.path(LOCK_FILE).exists()
 
 
-def test_a_cache_that_cannot_be_written_changes_nothing(copy_project: Callable[[str], Project]) -> None:
+def test_without_a_usable_cache_a_build_notes_it_once_and_changes_nothing_else(
+    copy_project: Callable[[str], Project], user_cache: Path
+) -> None:
     project = copy_project("shared-partial")
-    project.write({".cacheunit": "a file where the folder should be"})
-    project.build()
+    user_cache.write_text("a file where the folder should be")
+    ran = project.run("build")
+    assert (ran.code, ran.err) == (0, f'note: nothing is cached: "{user_cache}" is a link or a file\n')
     assert project.check()["ok"]
 
 

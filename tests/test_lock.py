@@ -118,10 +118,10 @@ def test_a_changed_vocabulary_and_changed_rules_are_kinds_of_their_own() -> None
 
 
 def test_edited_missing_and_orphan_files_differ_from_the_lock() -> None:
-    fingerprints = {"build/a/t.txt": SHA[1], "build/a/t.json": SHA[9], "build/b/t.txt": SHA[1], "build/x": SHA[0]}
+    fingerprints = {"build/a/t.txt": SHA[1], "build/a/t.json": SHA[9], "build/b/t.txt": SHA[1], "build/x/t.txt": SHA[0]}
     original = lock({"a": entry(), "b": entry()})
     drift = [(item.kind, item.path) for item in drift_on_disk(original, "build", fingerprints.get, list(fingerprints))]
-    assert drift == [("edited", "build/a/t.json"), ("missing", "build/b/t.json"), ("orphan", "build/x")]
+    assert drift == [("edited", "build/a/t.json"), ("missing", "build/b/t.json"), ("orphan", "build/x/t.txt")]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,6 @@ LINES = "\n".join(f"Rule {number}: stay on it." for number in range(6))
 FILES = {
     "cacheunit.toml": '[target.small]\nextends = "deepseek-v4"\ncache.unit = 16\n',
     ".gitattributes": "build/** -text -merge\ncacheunit.lock -text\n",
-    ".gitignore": ".cacheunit/\n",
     "templates/style.md.j2": f"Be brief.\n{LINES}\nBe kind.\n",
     **{f"prefixes/{name}.yaml": f"system: {name}.md.j2\n" for name in "abde"},
     "prefixes/c.yaml": "system: c.md.j2\ntargets: [deepseek-v4, small]\n",

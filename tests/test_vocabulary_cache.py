@@ -145,14 +145,14 @@ def test_build_writes_the_cache_check_does_not_and_its_contents_change_no_output
         return ran.returncode
 
     assert run("check") == 1
-    assert not project.path(".cacheunit").exists()
+    assert not project.vocabularies.exists()
     assert run("build") == 0
     digest = hashlib.sha256(vocabulary_file().read_bytes()).hexdigest()
-    file = project.path(f".cacheunit/{digest}.ranks")
+    file = project.vocabularies / f"{digest}.ranks"
     assert file.is_file()
     good, outputs = file.read_bytes(), project.files()
     file.write_bytes(good[:-1000] + bytes(1000))
-    project.path(".cacheunit/record.json").unlink()
+    (project.cache / "record.json").unlink()
     before = project.snapshot()
     assert run("check") == 0
     assert project.snapshot() == before

@@ -22,8 +22,7 @@ import pytest
 from support import reference
 from watchdog.observers import Observer
 
-from cacheunit_build.adapters.storage import project_files
-from cacheunit_build.adapters.storage.build_cache import BuildCache
+from cacheunit_build.adapters.storage import build_cache, project_files
 from cacheunit_build.adapters.system import file_watcher
 from cacheunit_build.adapters.system.file_watcher import Watcher, symlink_folders
 from cacheunit_build.cli.commands.watch import project_opener
@@ -316,9 +315,7 @@ def assert_as_built_from_nothing(project: Project, cacheunit: Cacheunit) -> None
     """Asserts that a copy of the sources, built without output, lock and cache, gives the same output and lock."""
     rebuilt = project.root.parent / "rebuilt"
     shutil.rmtree(rebuilt, ignore_errors=True)
-    shutil.copytree(
-        project.root, rebuilt, ignore=shutil.ignore_patterns("build", LOCK_FILE, ".cacheunit"), symlinks=True
-    )
+    shutil.copytree(project.root, rebuilt, ignore=shutil.ignore_patterns("build", LOCK_FILE), symlinks=True)
     assert cacheunit("-C", rebuilt, "build").code == 0
     output = {path: data for path, data in project.files().items() if path.startswith(("build/", LOCK_FILE))}
     copy = type(project)(root=rebuilt, cacheunit=cacheunit)
@@ -943,12 +940,12 @@ def test_a_full_disk_is_reported_and_the_next_save_is_built(shop: Project, monke
 
 def test_the_cache_folder_may_be_removed_at_any_time(shop: Project) -> None:
     with Watching(shop) as watching:
-        shutil.rmtree(shop.path(".cacheunit"))
+        shutil.rmtree(shop.cache)
         shop.edit(A, "You are a", "You were a")
         watching.until_text(TEXT_A, "You were a")
         watching.settle()
-        shutil.rmtree(shop.path(".cacheunit"))
-        shop.path(".cacheunit").write_bytes(b"")
+        shutil.rmtree(shop.cache)
+        shop.cache.write_bytes(b"")
         shop.edit(A, "You were a", "You will be a")
         watching.until_text(TEXT_A, "You will be a")
 
@@ -1143,7 +1140,7 @@ def test_after_any_edits_the_output_is_that_of_a_build_from_nothing(
 
 
 def test_many_builds_do_not_use_more_and_more_memory(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BuildCache, "_software", ["any"])  # to find it out takes most of the time
+    monkeypatch.setattr(build_cache, "software", dict)  # to find it out takes most of the time
     project.write({key: text for key, text in SOURCES.items() if "b.yaml" not in key})
     session = watch_session(project)
     texts = [f"Text {number}.\n" for number in range(7)]

@@ -13,7 +13,7 @@ from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, files_of_artifacts
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.protocols import Selection
@@ -105,7 +105,7 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
     replaced = _replaced(files, compiled.artifacts, old, changed, folder)
     lock = lock_bytes(new)
     lock_changed = files.read(LOCK_FILE) != lock
-    removed_files = _existing_files(files, removed, folder)
+    removed_files = _unedited_files(files, old, removed, folder)
     # Listed before anything is written, since a link to a folder in the build folder is refused.
     orphans = tuple(_orphans(files, new, folder, removed_files))
     _commit(files, changed, removed_files, lock if lock_changed else None, folder)
@@ -140,10 +140,15 @@ def _commit(
         files.remove_leftovers(folder)
 
 
-def _existing_files(files: ProjectFiles, keys: Iterable[ArtifactKey], folder: str) -> list[str]:
-    """Returns the files of artifacts that exist."""
-    paths = [path for key in keys for path in artifact_paths(*key, folder)]
-    return [path for path in paths if files.fingerprint(path) is not None]
+def _unedited_files(files: ProjectFiles, lock: Lock, keys: Iterable[ArtifactKey], folder: str) -> list[str]:
+    """Returns the files of artifacts that are as locked. An artifact that was edited is kept, and so an orphan."""
+    unedited: list[str] = []
+    for key in keys:
+        entry = lock.entries[key]
+        found = {path: files.fingerprint(path) for path in artifact_paths(*key, folder)}
+        if all(now in (None, locked) for now, locked in zip(found.values(), (entry.text, entry.request), strict=True)):
+            unedited += [path for path, now in found.items() if now is not None]
+    return unedited
 
 
 def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> BuildResult:
@@ -229,9 +234,11 @@ def _has_file(key: ArtifactKey, folder: str, files: Mapping[str, bytes]) -> bool
 
 
 def _orphans(files: ProjectFiles, lock: Lock, folder: str, removed: Sequence[str] = ()) -> list[Drift]:
-    """Returns the files in the build folder that no lock entry names, without those that are to be removed."""
+    """Returns the artifacts in the build folder that no lock entry names, without those that are to be removed."""
     listed = {path for key in lock.entries for path in artifact_paths(*key, folder)}.union(removed)
-    return [Drift(prefix="", target="", kind="orphan", path=path) for path in files.walk(folder) if path not in listed]
+    artifacts = files_of_artifacts(files.walk(folder), folder, {target for _, target in lock.entries})
+    paths = sorted(path for path in artifacts if path not in listed)
+    return [Drift(prefix="", target="", kind="orphan", path=path) for path in paths]
 
 
 def _save_record(adapters: Adapters, compiled: CompiledProject, new: Lock, lock: bytes) -> None:

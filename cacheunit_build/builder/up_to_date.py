@@ -13,7 +13,7 @@ from cacheunit_build.builder.results import BuildResult, CheckResult
 from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, files_of_artifacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,9 +109,10 @@ def _is_written(artifact: ArtifactRecord, build: str, fingerprint_of: Callable[[
 
 
 def _orphans(files: ProjectFiles, record: BuildRecord) -> list[str]:
-    """Returns the files in the build folder that belong to no artifact."""
-    listed = record.artifact_files()
-    return [path for path in files.walk(record.folders[2]) if path not in listed]
+    """Returns the artifacts in the build folder that are not in the record."""
+    listed, build = record.artifact_files(), record.folders[2]
+    artifacts = files_of_artifacts(files.walk(build), build, {artifact.target for artifact in record.artifacts})
+    return sorted(path for path in artifacts if path not in listed)
 
 
 def _sorted(record: BuildRecord) -> tuple[ArtifactRecord, ...]:

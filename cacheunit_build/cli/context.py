@@ -11,7 +11,7 @@ import click
 
 from cacheunit_build.cli.output import print_remark
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.file_names import CACHE_FOLDER, LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,10 +64,25 @@ class Context:
         return DiskFiles(self.root)
 
     def project(self) -> OpenProject:
-        """Opens the project, with what its last build recorded."""
-        from cacheunit_build.adapters.storage.build_cache import BuildCache
+        """Opens the project, with what its last build recorded; all files are read."""
+        return self._open(for_build=False)
 
-        return OpenProject(self.root, BuildCache(self.root / CACHE_FOLDER, _unchanged_outputs))
+    def project_to_build(self) -> OpenProject:
+        """Opens the project to build it: files whose stat shows that they did not change need not be read.
+
+        Where there is no cache, a remark says why.
+        """
+        project = self._open(for_build=True)
+        if project.records.problem is not None:
+            self.remark(f"note: nothing is cached: {project.records.problem}")
+        return project
+
+    def _open(self, *, for_build: bool) -> OpenProject:
+        from cacheunit_build.adapters.storage.build_cache import BuildCache
+        from cacheunit_build.adapters.storage.cache_folder import CacheFolder
+
+        records = BuildCache(CacheFolder(str(self.root)), _unchanged_outputs, for_build=for_build)
+        return OpenProject(self.root, records)
 
     def adapters(self) -> Adapters:
         """Returns the adapters of the project."""
@@ -108,7 +123,7 @@ class OpenProject:
     def tokenizers(self) -> LocalTokenizerLoader:
         """The loader of vocabularies; vocabularies from outside of the project stay loaded."""
         if self._former_tokenizers is None:
-            return _tokenizer_loader(self.files)
+            return _tokenizer_loader(self.files, self.records)
         return self._former_tokenizers.with_project_files(self.files.read)
 
     @cached_property
@@ -158,13 +173,13 @@ def _refuse_other_release(files: DiskFiles) -> None:
         raise CacheunitError(fault)
 
 
-def _tokenizer_loader(files: DiskFiles) -> LocalTokenizerLoader:
+def _tokenizer_loader(files: DiskFiles, records: BuildCache) -> LocalTokenizerLoader:
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.adapters.tokenizers.vocabulary_cache import VocabularyCache
     from cacheunit_build.targets.loader import known_targets
 
     specs = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
-    return LocalTokenizerLoader(files.read, specs, VocabularyCache(files.root / CACHE_FOLDER))
+    return LocalTokenizerLoader(files.read, specs, VocabularyCache(records.vocabularies))
 
 
 def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:

@@ -26,12 +26,11 @@ def unchanged_output(folder: str, arguments: Sequence[str]) -> str | None:
     if request is None:
         return None
     from cacheunit_build.adapters.storage.build_stamp import read_stamp
+    from cacheunit_build.adapters.storage.cache_folder import CacheFolder
     from cacheunit_build.adapters.storage.discovery import find_root
-    from cacheunit_build.domain.file_names import CACHE_FOLDER
 
     folder, command, form = request
-    root = find_root(folder)
-    stamp = read_stamp(root, f"{root}/{CACHE_FOLDER}")
+    stamp = read_stamp(CacheFolder(find_root(folder)))
     if stamp is None:
         return None
     return stamp.build_output(form) if command == "build" else stamp.check_output(form)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "build": "Compile what changed, write artifacts, then the lock.",
     "check": "Compile in memory and compare with the lock and build/.",
-    "clean": "Remove .cacheunit/, the local cache.",
+    "clean": "Remove what builds of this project cached.",
     "count": "Count the tokens of a text.",
     "diff": "Show what a change does to the cache.",
     "explain": "Explain an artifact: inputs, plan, changes since the lock.",

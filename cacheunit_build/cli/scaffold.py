@@ -37,8 +37,6 @@ build/** -text -merge linguist-generated
 cacheunit.lock -text linguist-generated
 """
 
-IGNORED = ".cacheunit/\n"
-
 _DELIMITER = re.compile(r"\{[{%#]")
 _NAME = re.compile(r"[\W_]+")
 
@@ -64,7 +62,7 @@ def prefix_name(stem: str) -> str:
 
 def new_project(prompts: dict[str, str]) -> dict[str, str]:
     """Returns path -> text of the new files, for prompts by the name of their prefix; without any, for an example."""
-    files = {"cacheunit.toml": SETTINGS, ".gitattributes": ATTRIBUTES, ".gitignore": IGNORED}
+    files = {"cacheunit.toml": SETTINGS, ".gitattributes": ATTRIBUTES}
     if not prompts:
         return {**files, "prefixes/support.yaml": EXAMPLE_MANIFEST, "templates/support.md.j2": EXAMPLE}
     for name, text in prompts.items():

@@ -65,9 +65,9 @@ class CompiledProject:
         return tuple(sorted(records, key=lambda record: record.key))
 
     @property
-    def vocabularies(self) -> set[str]:
-        """The files outside of the project that vocabularies were loaded from."""
-        return {file for loaded in self.targets.values() for file in loaded.tokenizer.files}
+    def vocabularies(self) -> dict[str, str]:
+        """The sources of the vocabularies from outside of the project, with the sha256 of each file."""
+        return {source: digest for loaded in self.targets.values() for source, digest in loaded.tokenizer.files.items()}
 
 
 def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.artifact import ArtifactRecord, PaddingPlan, artifact_paths
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, is_artifact_name
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, entry_from, identity_data, identity_from
 from cacheunit_build.domain.prompt import Lookup
 
@@ -195,6 +195,8 @@ def parse_record(data: Any) -> BuildRecord | None:  # noqa: ANN401 - JSON that a
 
 def _parse_prefix(data: Mapping[str, Any], all_identities: Sequence[TargetIdentity]) -> PrefixRecord:
     inputs = data["inputs"]
+    if not all(is_artifact_name(*artifact["key"]) for artifact in data["artifacts"]):
+        raise ValueError("a name that no artifact has")
     identities = {name: all_identities[index] for name, index in data["identities"].items()}
     artifacts = tuple(
         ArtifactRecord(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 LOCK_FILE = "cacheunit.lock"
 """The lockfile."""
@@ -12,8 +12,8 @@ LOCK_FILE = "cacheunit.lock"
 SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 """The files that may hold the settings; only one of them does."""
 
-CACHE_FOLDER = ".cacheunit"
-"""The local cache."""
+TEMPORARY = ".cacheunit-tmp"
+"""The suffix of temporary files in a project. Their names also start with a dot, so that nothing reads them."""
 
 LOCK_VERSION = 2
 """The version of the lock's format that this code writes. It reads version 1 too."""
@@ -41,3 +41,37 @@ def axis_values(axes: str) -> list[tuple[str, str]]:
 def axis_spelling(value: object) -> str:
     """Returns an axis value as it is in a variant's name."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_artifact_name(prefix: str, target: str) -> bool:
+    """Returns whether an artifact may have this prefix (or variant) and target, so that its files are in `build/`.
+
+    A manifest gives no others; a lock that was written by hand may have `../../elsewhere`.
+    """
+    parts = (*prefix.split("/"), target)
+    hidden = any(not part or part.startswith(".") for part in parts)
+    return not hidden and "/" not in target and not any(char < " " or char in "\\\x7f" for char in prefix + target)
+
+
+def files_of_artifacts(files: Iterable[str], build: str, targets: Collection[str]) -> list[str]:
+    """Returns those files of the build folder that have the form of an artifact's; others may put theirs there too.
+
+    An artifact has FOLDER/TARGET.txt and FOLDER/TARGET.json. A file has that form if its target is one of `targets`, or
+    if both are there.
+
+    build/support/agent/deepseek-v4.txt                         with target deepseek-v4: yes
+    build/old/gone.txt, build/old/gone.json                     yes
+    build/lib/shop/data.json, build/readme.txt, build/a/x.md    no
+    """
+    stems: dict[str, list[str]] = {}
+    for file in files:
+        stem, dot, ending = file.rpartition(".")
+        if dot and ending in ("txt", "json") and "/" in stem.removeprefix(f"{build}/"):
+            stems.setdefault(stem, []).append(file)
+    both = 2
+    return [
+        file
+        for stem, found in stems.items()
+        if len(found) == both or stem.rpartition("/")[2] in targets
+        for file in found
+    ]

@@ -89,8 +89,8 @@ class Tokenizer(Protocol):
         """The share by which a count may be wrong; 0 with the model's own vocabulary."""
 
     @property
-    def files(self) -> Sequence[str]:
-        """The paths of the files that it was loaded from, if outside of the project."""
+    def files(self) -> Mapping[str, str]:
+        """The sources of the files that it was loaded from, if outside of the project, with the sha256 of each."""
 
     @property
     def start_tokens(self) -> Sequence[tuple[str, int]] | None:
@@ -165,13 +165,13 @@ class RecordStore(Protocol):
         """Returns the last record, even if the software or a vocabulary has changed since."""
 
     def save(
-        self, record: BuildRecord, vocabularies: Collection[str], observed: Mapping[str, tuple[str, list[int]]]
+        self, record: BuildRecord, vocabularies: Mapping[str, str], observed: Mapping[str, tuple[str, list[int]]]
     ) -> None:
         """Stores the record of a build.
 
         Args:
             record: the record.
-            vocabularies: the vocabulary files outside of the project that the build used.
+            vocabularies: the sources of the vocabularies from outside of the project, with the sha256 of each file.
             observed: path -> fingerprint and stat of the project's files that it read or wrote.
         """
 

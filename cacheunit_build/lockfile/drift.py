@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.drift import Drift
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, files_of_artifacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -61,6 +61,8 @@ def drift_on_disk(
 ) -> Iterator[Drift]:
     """Yields what in the build folder differs from the lock: edited and missing files, and orphans.
 
+    An orphan is an artifact that the lock does not name. Other files may share the folder.
+
     Args:
         lock: the lock.
         folder: the build folder.
@@ -77,5 +79,6 @@ def drift_on_disk(
                 yield Drift(prefix=prefix, target=target, kind="missing", path=path)
             elif actual != expected:
                 yield Drift(prefix=prefix, target=target, kind="edited", path=path)
-    for path in sorted(set(files) - listed):
+    artifacts = files_of_artifacts(files, folder, {target for _, target in lock.entries})
+    for path in sorted(set(artifacts) - listed):
         yield Drift(prefix="", target="", kind="orphan", path=path)

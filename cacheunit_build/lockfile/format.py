@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, is_artifact_name
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, identity_data
 from cacheunit_build.lockfile.version_1 import from_version_1
 from cacheunit_build.parsing.json import read_json
@@ -149,7 +149,11 @@ def _misplaced(lock_file: _LockFile) -> Iterator[tuple[str, Keys]]:
         for before, after in pairwise(block):
             if before > after:
                 yield f'"{after}" is after "{before}"', (*keys, after)
-    used = {target for by_target in lock_file.prefixes.values() for target in by_target}
+    keys_of_artifacts = [(prefix, target) for prefix, found in lock_file.prefixes.items() for target in found]
+    for prefix, target in keys_of_artifacts:
+        if not is_artifact_name(prefix, target):
+            yield f"{prefix!r} and {target!r} cannot name an artifact", ("prefixes", prefix, target)
+    used = {target for _, target in keys_of_artifacts}
     for target in sorted(used ^ lock_file.targets.keys()):
         if target in used:
             yield f'the target "{target}" is not listed', ("targets",)

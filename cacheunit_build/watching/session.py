@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.builder.build import build
 from cacheunit_build.builder.up_to_date import unchanged_build
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import CACHE_FOLDER, LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.protocols import WatchedPaths
 from cacheunit_build.parsing.settings import parse_settings
@@ -65,12 +65,11 @@ class WatchSession:
     def paths(self) -> WatchedPaths:
         """Returns the manifests, the templates, and every file that the last build looked for."""
         prefixes, templates, build_folder = self._folders
-        own = (f"{build_folder}/", f"{CACHE_FOLDER}/")
-        files = (path for path in self._asked if not path.startswith(own) and path != LOCK_FILE)
+        files = (path for path in self._asked if not path.startswith(f"{build_folder}/") and path != LOCK_FILE)
         return WatchedPaths(
             folders=frozenset((prefixes, templates)),
             files=frozenset(files),
-            ignored=frozenset((build_folder, CACHE_FOLDER, LOCK_FILE)),
+            ignored=frozenset((build_folder, LOCK_FILE)),
         )
 
     def build(self) -> WatchedBuild:

@@ -1,29 +1,29 @@
 """Writes the files of a build: all of them, and last the lock; or none, if something fails on the way.
 
-Each file is first written whole to a temporary file beside it, then moved into place. A process that is killed between
-two moves leaves whole files and the old lock, so that `check` fails and the next `build` completes the work.
+Each file is first written whole to a temporary file beside it, then moved into place. What the lock names is on disk
+before the lock is, so that after a kill or a power cut every file is whole, and the lock either names what is there, or
+is the old one: then `check` fails, and the next `build` completes the work.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cacheunit_build.adapters.storage.durability import sync_files, sync_folder
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, TEMPORARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-TEMPORARY = ".cacheunit-tmp"
-"""The suffix of temporary files. Their names also start with a dot, so that nothing reads them."""
-
 
 def commit(root: Path, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
-    """Writes files, removes others, and writes the lock last, synced to disk.
+    """Writes files, removes others, and writes the lock last; all of it is on disk when this returns.
 
     Args:
         root: the project root; paths are relative to it.
@@ -32,21 +32,24 @@ def commit(root: Path, files: Mapping[str, bytes], removed: Sequence[str], lock:
         lock: the bytes of the lock; None to leave it alone.
 
     Raises:
-        CacheunitError: a file cannot be written or removed. What was changed before is restored; the hint names the
-            files for which that failed.
+        CacheunitError: a file cannot be written or removed, is read-only, or would be reached through a link. What was
+            changed before is restored; the hint names the files for which that failed.
     """
     work = _Commit(root)
     try:
         for path, data in files.items():
             work.stage(path, data)
         if lock is not None:
-            work.stage(LOCK_FILE, lock, synced=True)
+            work.stage(LOCK_FILE, lock)
+        work.sync_staged()
         for path in files:
             work.move(path)
         for path in removed:
             work.remove(path)
         if lock is not None:
+            work.sync_moved()
             work.move(LOCK_FILE)
+            sync_folder(root)
     except OSError as error:
         message = f'cannot write "{work.path}": {error.strerror or error}'
         raise fail(message, hint=_restored_hint(work.roll_back())) from None
@@ -56,7 +59,7 @@ def commit(root: Path, files: Mapping[str, bytes], removed: Sequence[str], lock:
             raise fail(f'interrupted at "{work.path}"', hint=_restored_hint(not_restored)) from None
         raise
     finally:
-        work.remove_temporary()
+        work.clean_up(removed)
 
 
 class _Commit:
@@ -71,106 +74,105 @@ class _Commit:
         self._root = root
         self._staged: dict[str, Path] = {}  # path -> its temporary file
         self._created_folders: list[Path] = []
-        self._checked_folders: set[Path] = set()  # that exist, inside of the project
-        self._previous: list[tuple[str, bytes | None]] = []  # path and old content of each file that was changed
+        self._checked_folders: set[Path] = {root}  # that exist, and are not reached through a link
+        self._previous: list[tuple[str, Path | None]] = []  # path and former file of each file that was changed
 
-    def stage(self, path: str, data: bytes, *, synced: bool = False) -> None:
-        """Writes the new content of a file to a temporary file beside it.
+    def stage(self, path: str, data: bytes) -> None:
+        """Writes the new content of a file to a temporary file beside it, with the mode of the former file.
 
         Raises:
-            OSError: it cannot be written, or the path is a folder.
-            CacheunitError: it would be outside of the project.
+            OSError: it cannot be written, is read-only, or is a folder.
+            CacheunitError: it would be reached through a link.
         """
         self.path = path
         goal = self._root / path
         if goal.parent not in self._checked_folders:
-            self._create_folders(goal.parent, path)
-        # Moving a file onto a folder would fail only after other files have been moved.
-        if goal.is_dir():
-            raise IsADirectoryError(21, "is a folder", str(goal))
+            self._create_folders(goal.parent)
+        former = _status_to_replace(goal)
         temporary = self._temporary(goal)
         self._staged[path] = temporary
-        _write(temporary, data, synced=synced)
+        _write(temporary, data, former)
 
-    def _temporary(self, goal: Path) -> Path:
-        """Returns the path of the temporary file for a file; the process id keeps builds apart."""
-        return goal.with_name(f".{goal.name}.{os.getpid()}{TEMPORARY}")
+    def _temporary(self, goal: Path, kind: str = "new") -> Path:
+        """Returns the path of a temporary file for a file; the process id keeps builds apart."""
+        return goal.with_name(f".{goal.name}.{os.getpid()}.{kind}{TEMPORARY}")
 
-    def _create_folders(self, folder: Path, path: str) -> None:
-        """Creates a folder and its parents; an existing one must be inside of the project once links are followed."""
-        # For build/a/b/x.txt, where only build/ exists: missing are build/a/b and build/a, existing is build.
+    def _create_folders(self, folder: Path) -> None:
+        """Creates a folder and its parents; none of those that exist may be a link."""
+        # For build/a/b/x.txt, where only build/ exists: missing are build/a/b and build/a.
         missing = list(takewhile(self._is_missing, (folder, *folder.parents)))
-        existing = missing[-1].parent if missing else folder
-        if existing not in self._checked_folders:
-            if not existing.resolve().is_relative_to(self._root):
-                raise fail(f'"{path}" would be written outside of the project, through a link')
-            self._checked_folders.add(existing)
+        self._refuse_links(missing[-1].parent if missing else folder)
         for created in reversed(missing):
             self._created_folders.append(created)
             created.mkdir()
             self._checked_folders.add(created)
 
     def _is_missing(self, folder: Path) -> bool:
-        return folder not in self._checked_folders and not folder.exists()
+        return folder not in self._checked_folders and not os.path.lexists(folder)
+
+    def _refuse_links(self, folder: Path) -> None:
+        """Raises a fault if a folder, or one above it in the project, is a link."""
+        for parent in takewhile(lambda item: item not in self._checked_folders, (folder, *folder.parents)):
+            if parent.is_symlink():
+                link = parent.relative_to(self._root).as_posix()
+                raise fail(f'"{self.path}" would be reached through the link "{link}"', hint="make it a folder")
+            self._checked_folders.add(parent)
+
+    def sync_staged(self) -> None:
+        """Returns when the new contents are on disk."""
+        sync_files(self._staged.values())
+
+    def sync_moved(self) -> None:
+        """Returns when the files that were moved into place are on disk under their names."""
+        sync_files([self._root / path for path in self._staged if path != LOCK_FILE])
 
     def move(self, path: str) -> None:
-        """Moves a staged file into place; for the lock, syncs the folder too, if the system can do that."""
+        """Moves a staged file into place."""
         self.path = path
         goal = self._root / path
-        self._keep_previous(path)
+        former = self._temporary(goal, "former")
+        self._previous.append((path, former if _keep(goal, former) else None))
         self._staged[path].replace(goal)
-        if path == LOCK_FILE:
-            with contextlib.suppress(OSError):  # the lock is in place; not every file system can sync a folder
-                _sync_folder(goal.parent)
 
     def remove(self, path: str) -> None:
-        """Removes a file, and the folders that are then empty."""
+        """Removes a file; until the end of the commit it has another name."""
         self.path = path
         goal = self._root / path
-        self._keep_previous(path)
-        goal.unlink(missing_ok=True)
-        for folder in goal.parents:
-            if folder == self._root or any(folder.iterdir()):
-                break
-            folder.rmdir()
-
-    def _keep_previous(self, path: str) -> None:
-        """Keeps the content of a file that is about to change, for `roll_back`."""
-        goal = self._root / path
-        self._previous.append((path, goal.read_bytes() if goal.exists() else None))
+        if not os.path.lexists(goal.parent):
+            return
+        self._refuse_links(goal.parent)
+        if _status_to_replace(goal) is None:
+            return
+        former = self._temporary(goal, "former")
+        self._previous.append((path, former))
+        goal.replace(former)
 
     def roll_back(self) -> list[str]:
-        """Restores every file that was changed; returns the paths that could not be restored."""
+        """Restores every file that was changed, each by a rename; returns the paths that could not be restored."""
         not_restored = []
-        for path, data in reversed(self._previous):
+        for path, former in reversed(self._previous):
             try:
-                self._restore(self._root / path, data)
+                if former is None:
+                    (self._root / path).unlink(missing_ok=True)
+                elif os.path.lexists(former):
+                    former.replace(self._root / path)
             except OSError:
                 not_restored.append(path)
         return not_restored
 
-    def _restore(self, goal: Path, data: bytes | None) -> None:
-        """Restores a file's previous content by an atomic move; removes the file if it did not exist."""
-        if data is None:
-            goal.unlink(missing_ok=True)
-        elif not goal.exists() or goal.read_bytes() != data:
-            goal.parent.mkdir(parents=True, exist_ok=True)
-            # Not written in place: if that fails half-way, neither the old nor the new content would be left.
-            temporary = self._temporary(goal)
-            self._staged[str(goal)] = temporary
-            _write(temporary, data)
-            temporary.replace(goal)
-
-    def remove_temporary(self) -> None:
-        """Removes temporary files, and folders that were created and are empty.
+    def clean_up(self, removed: Sequence[str]) -> None:
+        """Removes temporary files, and folders that are empty now.
 
         What cannot be removed is ignored: the next build removes temporary files, and empty folders do no harm.
         """
-        for temporary in self._staged.values():
+        temporary = [*self._staged.values(), *(former for _, former in self._previous if former is not None)]
+        for path in temporary:
             with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        for folder in reversed(self._created_folders):
-            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        left = {folder for path in removed for folder in (self._root / path).parents if folder != self._root}
+        left = {folder for folder in left if folder.is_relative_to(self._root)}
+        for folder in (*reversed(self._created_folders), *sorted(left, reverse=True)):
+            with contextlib.suppress(OSError):  # it is not empty
                 folder.rmdir()
 
 
@@ -196,20 +198,41 @@ def remove_leftovers(root: Path, folder: str) -> None:
                 path.unlink()
 
 
-def _write(file: Path, data: bytes, *, synced: bool = False) -> None:
-    """Writes a file; with `synced`, returns when it is on disk."""
-    with file.open("wb") as handle:
+def _status_to_replace(file: Path) -> os.stat_result | None:
+    """Returns the status of a file that is about to be replaced; None where there is none.
+
+    Raises:
+        OSError: it is a folder, or its mode says that it is not to be changed.
+    """
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return None
+    # Moving a file onto a folder would fail only after other files have been moved.
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(21, "is a folder", str(file))
+    if stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IWUSR:
+        raise PermissionError(13, "is read-only", str(file))
+    return status
+
+
+def _write(file: Path, data: bytes, former: os.stat_result | None) -> None:
+    """Writes a new file, never through a link, with the mode and the group of the former one."""
+    file.unlink(missing_ok=True)
+    with file.open("xb") as handle:
         handle.write(data)
-        if synced:
-            handle.flush()
-            os.fsync(handle.fileno())
+        if former is not None and stat.S_ISREG(former.st_mode) and hasattr(os, "fchmod"):
+            os.fchmod(handle.fileno(), stat.S_IMODE(former.st_mode))
+            with contextlib.suppress(OSError):  # only a member of the group can give it
+                os.fchown(handle.fileno(), -1, former.st_gid)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Returns when the entries of a folder are on disk; does nothing where the system has no such call."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _keep(file: Path, former: Path) -> bool:
+    """Gives a file a second name, by which it can be restored; returns whether there is such a file."""
+    try:
+        os.link(file, former, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    except (OSError, NotImplementedError):  # a file system without hard links
+        _write(former, file.read_bytes(), file.stat())
+    return True

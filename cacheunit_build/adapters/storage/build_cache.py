@@ -1,177 +1,283 @@
-"""The local cache of a project: the record of its last build, and the stats of the files that the build saw.
+"""What the builds of a project recorded in the user's cache: the record of the last one, and the stats of its files.
 
 The cache can be deleted, damaged or shared at any time: then there is no record.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from dataclasses import dataclass
+import os
+import shutil
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.adapters.storage.build_stamp import read_stamp, write_stamp
-from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
-from cacheunit_build.adapters.storage.file_stat import Stat, stat_of, surely_before
-from cacheunit_build.adapters.storage.toolchain import software
+from cacheunit_build.adapters.storage.cache_file import TEMPORARY_SUFFIX, file_system_time, write_cache_file
+from cacheunit_build.adapters.storage.file_stat import Stat, surely_before
+from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged, vocabulary_state
 from cacheunit_build.domain.build_record import parse_record, record_data
+from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from cacheunit_build.adapters.storage.cache_folder import CacheFolder
+    from cacheunit_build.adapters.storage.toolchain import VocabularyState
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.build_record import BuildRecord
 
     Outputs = Callable[[Sequence[ArtifactRecord]], Mapping[str, str]]
 
+_RECORD = "record.json"
+_ROOT = "root"
+"""The file with the path of the project, so that the cache of one that no longer exists can be removed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ParsedFile:
-    """The parsed file of the cache: its digest, its JSON, and the record in it."""
+    """The parsed file of the cache: its digest, its JSON, the record in it, and whether another checkout wrote it."""
 
     digest: str
     value: Any
     record: BuildRecord | None
+    of_other_checkout: bool = False
+
+
+_NOTHING = _ParsedFile(digest="", value={}, record=None)
 
 
 class BuildCache:
-    """The record of the last build in one file, which begins with the hash of what follows.
+    """The record of a project's last build, in one file.
+
+    Its first line is the hash of what follows, and that of the lock. Where the project has no record, that of another
+    checkout with the very same lock serves; what it says is compared with this project's files, by content.
 
     An unchanged stat means unchanged content only if the file last changed before the build that recorded it began, by
-    the clock of the file system.
+    the clock of the file system, and only for a build: a check reads every file.
 
     Args:
-        folder: the cache folder, which need not exist.
+        folder: the project's part of the user's cache, which need not exist.
         outputs: returns what a build and a check print that have nothing to do; without it, no stamp is written.
+        for_build: whether a build asks, which may believe stats, and writes.
         parsed: the cache file as it was parsed before, used while its digest is the same.
     """
 
-    def __init__(self, folder: Path, outputs: Outputs | None = None, parsed: _ParsedFile | None = None) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: CacheFolder,
+        outputs: Outputs | None = None,
+        *,
+        for_build: bool = False,
+        parsed: _ParsedFile | None = None,
+    ) -> None:
+        self._cache = folder
+        self._folder = folder.project
         self._outputs = outputs
-        self._path = folder / "record.json"
+        self._for_build = for_build
         self._begun = 0
-        self._digest = ""
         self._parsed = parsed
+        self._written: _ParsedFile | None = None
 
     def reopened(self) -> BuildCache:
         """Returns the cache as it is now on disk; its file is parsed only if it changed since it was last parsed."""
-        return BuildCache(self._folder, self._outputs, self._parsed)
+        return BuildCache(self._cache, self._outputs, for_build=self._for_build, parsed=self._latest)
 
     @property
     def has_stamp(self) -> bool:
         """Whether there is a stamp of the last build."""
-        return read_stamp(str(self._folder.parent), str(self._folder)) is not None
+        return read_stamp(self._cache) is not None
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why nothing can be cached, None where it can be. For a build, the cache folder is created."""
+        return self._cache.prepare() if self._for_build else self._cache.problem()
+
+    @property
+    def vocabularies(self) -> Path | None:
+        """The folder of parsed vocabularies; None where nothing can be cached."""
+        return None if self.problem is not None else Path(self._cache.vocabularies)
 
     def start(self) -> None:
         """Marks the time at which a build begins to read; later calls change nothing."""
-        if not self._begun:
-            self._begun = file_system_time(str(self._folder))
+        if not self._begun and self.problem is None:
+            self._begun = file_system_time(self._cache.root, self._folder)
 
     def valid_record(self) -> BuildRecord | None:
         """Returns the last record, if package, interpreter, libraries and vocabularies did not change."""
-        value = self._value
-        if not value or value["software"] != self._software:
-            return None
-        if any(stat_of(path) != stat for path, stat in value["vocabularies"].items()):
-            return None
-        return self.last_record()
+        return self.last_record() if self._made_with_present_software else None
 
     def last_record(self) -> BuildRecord | None:
         """Returns the last record, even if the software or a vocabulary has changed since."""
         return self._latest.record
 
     def recorded_files(self) -> Mapping[str, tuple[str, Stat]]:
-        """Returns path -> fingerprint and stat of the files that the last build saw."""
-        files: Mapping[str, tuple[str, Stat]] = self._value.get("stats", {})
+        """Returns path -> fingerprint and stat of the files that this checkout's last build saw; none for a check."""
+        if not self._for_build or self._latest.of_other_checkout:
+            return {}
+        files: Mapping[str, tuple[str, Stat]] = self._latest.value.get("stats", {})
         return files
 
     def trusted_before(self) -> int:
         """Returns the time, in nanoseconds, from which on a changed file must be read, whatever its stat."""
-        return surely_before(max(self._value.get("begun", 0), self._confirmed()))
+        return surely_before(max(self._latest.value.get("begun", 0), self._confirmed()))
 
     def save(
-        self, record: BuildRecord, vocabularies: Collection[str], observed: Mapping[str, tuple[str, Stat]]
+        self, record: BuildRecord, vocabularies: Mapping[str, str], observed: Mapping[str, tuple[str, Stat]]
     ) -> None:
         """Writes the record, if it is new. A failure is ignored.
 
         Args:
             record: the record of a build.
-            vocabularies: the vocabulary files outside of the project that it used.
+            vocabularies: the sources of the vocabularies that it used, with the sha256 of each file.
             observed: path -> fingerprint and stat of the project's files that it read or wrote.
         """
-        kept = self._value["vocabularies"] if self.valid_record() is not None else {}
-        value: dict[str, Any] = {
-            "software": self._software,
-            "vocabularies": kept | {path: stat_of(path) for path in sorted(vocabularies)},
-            "record": record_data(record),
-            "stats": {path: [fingerprint, stat] for path, (fingerprint, stat) in sorted(observed.items())},
-        }
-        if {**value, "begun": 0} == {**self._value, "begun": 0}:
+        if self.problem is not None or self._software is None:
+            return
+        kept = self._latest.value["vocabularies"] if self._made_with_present_software else {}
+        used = {source: digest for source, (*_, digest) in kept.items()} | dict(vocabularies)
+        states = {source: vocabulary_state(source, used[source], self._begun) for source in sorted(used)}
+        if None in states.values():  # replaced while it was used
+            return
+        value = self._value(record, states, observed)
+        if {**value, "begun": 0} == {**self._latest.value, "begun": 0} and not self._latest.of_other_checkout:
             self.confirm(observed)
             return
-        value["begun"] = self._begun
+        self._write(record, value)
+        self._write_stamp(record, observed, value["vocabularies"])
+        self._sweep()
+
+    def _value(
+        self,
+        record: BuildRecord,
+        vocabularies: Mapping[str, VocabularyState | None],
+        observed: Mapping[str, tuple[str, Stat]],
+    ) -> dict[str, Any]:
+        return {
+            "software": self._software,
+            "vocabularies": vocabularies,
+            "record": record_data(record),
+            "stats": {path: [fingerprint, stat] for path, (fingerprint, stat) in sorted(observed.items())},
+            "begun": self._begun,
+        }
+
+    def _write(self, record: BuildRecord, value: dict[str, Any]) -> None:
         body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         digest = hashlib.sha256(body).hexdigest()
-        write_cache_file(str(self._path), digest.encode() + b"\n" + body)
-        self._parsed = _ParsedFile(digest=digest, value=value, record=record)
-        self._write_stamp(record, observed, value["vocabularies"])
+        write_cache_file(f"{self._folder}/{_RECORD}", f"{digest} {record.lock}\n".encode() + body)
+        write_cache_file(f"{self._folder}/{_ROOT}", os.fsencode(self._cache.root))
+        self._written = _ParsedFile(digest=digest, value=value, record=record)
 
     def confirm(self, observed: Mapping[str, tuple[str, Stat]]) -> None:
         """Records that all files match the record, so that the next build need not read those read now."""
-        write_cache_file(str(self._folder / "seen.json"), json.dumps([self._digest, self._begun]).encode())
         record = self.last_record()
-        if record is not None:
-            self._write_stamp(record, observed, self._value["vocabularies"])
+        if record is None or self.problem is not None:
+            return
+        vocabularies = self._latest.value["vocabularies"]
+        if self._latest.of_other_checkout:
+            self._write(record, self._value(record, vocabularies, observed))
+        else:
+            write_cache_file(f"{self._folder}/seen.json", json.dumps([self._latest.digest, self._begun]).encode())
+        self._write_stamp(record, observed, vocabularies)
 
     def _write_stamp(
         self,
         record: BuildRecord,
         observed: Mapping[str, tuple[str, Stat]],
-        vocabularies: Mapping[str, Stat | None],
+        vocabularies: Mapping[str, VocabularyState],
     ) -> None:
         if self._outputs is None:
             return
         made_with = {"software": self._software, "vocabularies": vocabularies, "begun": self._begun}
         outputs = self._outputs(sorted(record.artifacts, key=lambda artifact: artifact.key))
-        write_stamp(str(self._folder), record, observed, made_with, outputs)
+        write_stamp(self._folder, record, observed, made_with, outputs)
+
+    def _sweep(self) -> None:
+        """Removes what killed builds left of this project, and the caches of projects that no longer exist."""
+        with contextlib.suppress(OSError):
+            for path in Path(self._folder).iterdir():
+                if path.name.endswith(TEMPORARY_SUFFIX):
+                    path.unlink()
+        with contextlib.suppress(OSError):
+            for folder in Path(self._cache.projects).iterdir():
+                with contextlib.suppress(OSError):
+                    if not Path(os.fsdecode((folder / _ROOT).read_bytes())).is_dir():
+                        shutil.rmtree(folder)
 
     def _confirmed(self) -> int:
         """Returns the time at which all files were last seen to be as in the present record."""
         try:
-            digest, begun = json.loads((self._folder / "seen.json").read_bytes())
-        except (OSError, ValueError, TypeError):
+            digest, begun = json.loads(Path(self._folder, "seen.json").read_bytes())
+        except (OSError, ValueError, TypeError, RecursionError):
             return 0
-        return begun if digest == self._digest and isinstance(begun, int) else 0
+        return begun if digest == self._latest.digest and isinstance(begun, int) else 0
+
+    @cached_property
+    def _made_with_present_software(self) -> bool:
+        value = self._latest.value
+        if not value or value["software"] != self._software:
+            return False
+        try:
+            return vocabularies_unchanged(value["vocabularies"], trust_stats=self._for_build)
+        except OSError:
+            return False
 
     @property
-    def _value(self) -> Any:  # noqa: ANN401 - JSON whose shape was checked
-        return self._latest.value
-
-    @cached_property
     def _latest(self) -> _ParsedFile:
-        """The parsed file; an empty one where its hash or its shape is wrong."""
-        empty = _ParsedFile(digest="", value={}, record=None)
-        try:
-            digest, _, body = self._path.read_bytes().partition(b"\n")
-            self._digest = digest.decode()
-            if hashlib.sha256(body).hexdigest() != self._digest:
-                return empty
-            if self._parsed is None or self._parsed.digest != self._digest:
-                value = json.loads(body)
-                if not _is_well_formed(value):
-                    return empty
-                record = parse_record(value.get("record"))
-                self._parsed = _ParsedFile(digest=self._digest, value=value, record=record)
-        except (OSError, ValueError):
-            return empty
-        return self._parsed
+        """The parsed file of this checkout, or of another one with the same lock; an empty one where there is none."""
+        return self._written or self._read
 
     @cached_property
-    def _software(self) -> list[Any]:
-        return software()
+    def _read(self) -> _ParsedFile:
+        if self.problem is not None:
+            return _NOTHING
+        own = Path(self._folder, _RECORD)
+        return self._parse(own) or next(filter(None, map(self._parse_other, self._records_of_same_lock(own))), _NOTHING)
+
+    def _records_of_same_lock(self, own: Path) -> Iterator[Path]:
+        """Yields the records of other checkouts whose lock has the bytes of this project's lock."""
+        try:
+            lock = fingerprint(Path(self._cache.root, LOCK_FILE).read_bytes()).encode()
+            folders = list(Path(self._cache.projects).iterdir())
+        except OSError:
+            return
+        for path in (folder / _RECORD for folder in folders):
+            with contextlib.suppress(OSError), path.open("rb") as handle:
+                if path != own and handle.readline().split()[1:] == [lock]:
+                    yield path
+
+    def _parse_other(self, path: Path) -> _ParsedFile | None:
+        parsed = self._parse(path)
+        return None if parsed is None else replace(parsed, of_other_checkout=True)
+
+    def _parse(self, path: Path) -> _ParsedFile | None:
+        """Returns the contents of a record's file, None where its hash or its shape is wrong."""
+        try:
+            head, _, body = path.read_bytes().partition(b"\n")
+            digest = head.decode().partition(" ")[0]
+            if hashlib.sha256(body).hexdigest() != digest:
+                return None
+            if self._parsed is not None and self._parsed.digest == digest:
+                return replace(self._parsed, of_other_checkout=False)
+            value = json.loads(body)
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not _is_well_formed(value):
+            return None
+        record = parse_record(value.get("record"))
+        return None if record is None else _ParsedFile(digest=digest, value=value, record=record)
+
+    @cached_property
+    def _software(self) -> dict[str, str] | None:
+        """The identity of the present software; None where it cannot be read."""
+        try:
+            return software()
+        except OSError:
+            return None
 
 
 def _is_well_formed(value: Any) -> bool:  # noqa: ANN401 - JSON that anybody may have written
@@ -181,13 +287,22 @@ def _is_well_formed(value: Any) -> bool:  # noqa: ANN401 - JSON that anybody may
     stats, vocabularies = value.get("stats"), value.get("vocabularies")
     if not isinstance(stats, dict) or not isinstance(vocabularies, dict):
         return False
-    return all(map(_is_observed_file, stats.values()))
+    return all(map(_is_observed_file, stats.values())) and all(map(_is_vocabulary_state, vocabularies.values()))
 
 
 def _is_observed_file(value: object) -> bool:
     """Returns whether a value is a fingerprint and a stat."""
     match value:
         case [str(), [int(), int(), int(), int(), int()]]:
+            return True
+        case _:
+            return False
+
+
+def _is_vocabulary_state(value: object) -> bool:
+    """Returns whether a value is a path, a stat or None, and a sha256."""
+    match value:
+        case [str(), None | [int(), int(), int(), int(), int()], str()]:
             return True
         case _:
             return False

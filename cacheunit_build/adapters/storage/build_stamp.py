@@ -14,14 +14,16 @@ from stat import S_ISDIR
 
 from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
 from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below, parent_folders
-from cacheunit_build.adapters.storage.file_stat import stat_of, surely_before
-from cacheunit_build.adapters.storage.toolchain import software
+from cacheunit_build.adapters.storage.file_stat import surely_before
+from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged
+from cacheunit_build.domain.file_names import files_of_artifacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from cacheunit_build.adapters.storage.cache_folder import CacheFolder
     from cacheunit_build.adapters.storage.file_stat import Stat
     from cacheunit_build.domain.build_record import BuildRecord
 
@@ -29,6 +31,7 @@ STAMP = "stamp.json"
 """The name of the stamp in the cache folder."""
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _CHUNK = 1 << 16
 
 
@@ -36,14 +39,13 @@ class BuildStamp:
     """The stamp of the last build.
 
     Args:
-        root: the root of the project, without links, with a slash at its end.
-        folder: the cache folder.
+        cache: the project's part of the user's cache.
         contents: the JSON of the stamp, not yet validated.
     """
 
-    def __init__(self, root: str, folder: str, contents: Any) -> None:  # noqa: ANN401 - validated where it is used
-        self._root = root
-        self._folder = folder
+    def __init__(self, cache: CacheFolder, contents: Any) -> None:  # noqa: ANN401 - validated where it is used
+        self._root = cache.root if cache.root.endswith("/") else f"{cache.root}/"
+        self._folder = cache.project
         self._contents = contents
 
     def build_output(self, form: str) -> str | None:
@@ -54,7 +56,7 @@ class BuildStamp:
         Args:
             form: the report format, `text` or `json`.
         """
-        return self._output(f"build-{form}", self._stats_match)
+        return self._output(f"build-{form}", self._stats_match, trust_stats=True)
 
     def check_output(self, form: str) -> str | None:
         """Returns what a check without differences prints; None unless every file has the content of the last build.
@@ -62,29 +64,32 @@ class BuildStamp:
         Args:
             form: the report format, `text` or `json`.
         """
-        return self._output(f"check-{form}", self._contents_match)
+        return self._output(f"check-{form}", self._contents_match, trust_stats=False)
 
-    def _output(self, name: str, match: Any) -> str | None:  # noqa: ANN401 - a Callable would have to be imported
+    def _output(self, name: str, match: Any, *, trust_stats: bool) -> str | None:  # noqa: ANN401 - a Callable would have to be imported
         try:
-            if self._inputs_match() and match(self._paths()):
+            if self._inputs_match(trust_stats=trust_stats) and match(self._paths()):
                 return _read_output(self._folder, name, self._contents["outputs"][name])
         except (OSError, LinkedFolderError, KeyError, TypeError, ValueError, AttributeError):
             return None
         return None
 
-    def _inputs_match(self) -> bool:
+    def _inputs_match(self, *, trust_stats: bool) -> bool:
         """Returns whether software, vocabularies and the lists of files in folders are unchanged."""
         stamp, root = self._contents, self._root
         if stamp["software"] != software():
             return False
-        if any(stat_of(path) != stat for path, stat in stamp["vocabularies"].items()):
+        if not vocabularies_unchanged(stamp["vocabularies"], trust_stats=trust_stats):
             return False
         if not all(S_ISDIR(os.lstat(f"{root}{folder}").st_mode) for folder in stamp["parents"]):
             return False
         if any(os.path.lexists(f"{root}{path}") for path in stamp["absent"]):
             return False
         prefixes, build = stamp["folders"]
-        artifacts, manifests = files_below(root, build), _manifests_below(root, prefixes)
+        manifests, artifacts = _manifests_below(root, prefixes), files_below(root, build)
+        if artifacts != stamp["artifacts"]:  # other files may share the build folder
+            targets = {path.rpartition("/")[2].rpartition(".")[0] for path in stamp["artifacts"]}
+            artifacts = sorted(files_of_artifacts(artifacts, build, targets))
         return [artifacts, manifests] == [stamp["artifacts"], stamp["manifests"]]
 
     def _paths(self) -> list[str]:
@@ -94,7 +99,7 @@ class BuildStamp:
         newest = self._newest(paths)
         if newest is None or newest < surely_before(self._contents["begun"]):
             return newest is not None
-        begun = file_system_time(self._folder)  # before the files are looked at again
+        begun = file_system_time(self._root, self._folder)  # before the files are looked at again
         if self._newest(paths) != newest or not self._contents_match(paths):
             return False
         if newest < surely_before(begun):  # the next run need not read them
@@ -117,21 +122,15 @@ class BuildStamp:
         return [found] == [self._contents["contents"]]
 
 
-def read_stamp(root: str, folder: str) -> BuildStamp | None:
-    """Returns the stamp in a cache folder; None where there is none, or its hash does not match.
-
-    Args:
-        root: the root of the project.
-        folder: the cache folder.
-    """
+def read_stamp(cache: CacheFolder) -> BuildStamp | None:
+    """Returns the stamp of a project; None where there is none, its hash does not match, or the cache is not used."""
     try:
-        with open(f"{folder}/{STAMP}", "rb", buffering=0) as handle:
+        with open(f"{cache.project}/{STAMP}", "rb", buffering=0) as handle:
             digest, _, body = handle.read().partition(b"\n")
-        if hashlib.sha256(body).hexdigest().encode() != digest:
+        if hashlib.sha256(body).hexdigest().encode() != digest or cache.problem() is not None:
             return None
-        real_root = os.path.realpath(root)
-        return BuildStamp(real_root if real_root.endswith("/") else f"{real_root}/", folder, json.loads(body))
-    except (OSError, ValueError):
+        return BuildStamp(cache, json.loads(body))
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -145,7 +144,7 @@ def write_stamp(
     """Writes the stamp of a build, unless the record does not name all files, or not all of them were observed.
 
     Args:
-        folder: the cache folder.
+        folder: the project's folder in the cache.
         record: the record of the build.
         observed: path -> fingerprint and stat of the files that it read or wrote.
         made_with: the software and the vocabularies, and when the build began.
@@ -198,8 +197,11 @@ def _with_digest(contents: Mapping[str, object]) -> bytes:
 
 
 def _fingerprint_now(path: str) -> str:
-    """Returns the fingerprint of a file that is not a link. A file that is cut while it is read has another one."""
-    descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
+    """Returns the fingerprint of a file that is not a link. A file that is cut while it is read has another one.
+
+    A pipe is not waited for: it is empty.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
     try:
         data = os.read(descriptor, _CHUNK)
         while len(data) % _CHUNK == 0 and (more := os.read(descriptor, _CHUNK)):

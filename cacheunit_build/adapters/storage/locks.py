@@ -7,34 +7,38 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from filelock import BaseFileLock
+
+    from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 
 _POLL_SECONDS = 0.02
 
 
 class BuildLock:
-    """The lock of one project, a file in its cache folder.
+    """The lock of one project, a file in the user's cache that no command removes. Other users have locks of their own.
 
     Args:
-        folder: the cache folder, which is created where it does not exist.
+        cache: the project's part of the user's cache, which is created where it does not exist.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, cache: CacheFolder) -> None:
+        self._cache = cache
         self._lock: BaseFileLock | None = None
 
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Waits until no other process holds the lock, and holds it; the holder may do so again.
 
-        Where nothing can be written, nothing is locked.
+        Where the cache cannot be used, nothing is locked.
         """
         try:
             lock = self._opened()
-            lock.acquire()
+            if lock is not None:
+                lock.acquire()
         except OSError:
+            lock = None
+        if lock is None:
             yield
             return
         try:
@@ -42,14 +46,9 @@ class BuildLock:
         finally:
             lock.release()
 
-    def _opened(self) -> BaseFileLock:
+    def _opened(self) -> BaseFileLock | None:
         from filelock import FileLock
 
-        if self._lock is None:
-            self._folder.mkdir(exist_ok=True)
-            ignored = self._folder / ".gitignore"
-            if not ignored.exists():
-                ignored.write_text("*\n", encoding="utf-8")
-            path = self._folder / "lock"
-            self._lock = FileLock(path, thread_local=False, poll_interval=_POLL_SECONDS)
+        if self._lock is None and self._cache.prepare() is None:
+            self._lock = FileLock(self._cache.lock, thread_local=False, poll_interval=_POLL_SECONDS)
         return self._lock

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
+from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below
 from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
 from cacheunit_build.adapters.storage.locks import BuildLock
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.file_names import CACHE_FOLDER, LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
+
+MAX_BYTES = 256 * 2**20
+"""The size up to which a file is read: more than that of any vocabulary."""
+
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 ObservedFile = tuple[str, list[int]]
 """The fingerprint and the stat of a file at the time it was read or written."""
@@ -48,7 +55,7 @@ class DiskFiles:
         self._observed: dict[str, ObservedFile] = {}
         self._known: dict[str, str | None] = {}
         self._linked: dict[str, bool] = {}
-        self._lock = BuildLock(self.root / CACHE_FOLDER)
+        self._lock = BuildLock(CacheFolder(str(self.root)))
 
     def read(self, path: str) -> bytes | None:
         """Returns the bytes of a file, None where there is no such file.
@@ -67,8 +74,7 @@ class DiskFiles:
             stat = self._stat_inside(path, full_path)
             if stat is None and not os.path.lexists(full_path):
                 return None
-            with open(full_path, "rb", buffering=0) as handle:  # noqa: PTH123 - a Path takes longer to make
-                data = handle.read()
+            data = _read_regular_file(full_path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except RuntimeError:
@@ -168,3 +174,21 @@ class DiskFiles:
     def remove_leftovers(self, folder: str) -> None:
         """Removes temporary files that a killed build left. Only for the holder of `exclusive`."""
         remove_leftovers(self.root, folder)
+
+
+def _read_regular_file(path: str) -> bytes:
+    """Returns the bytes of a file; what is no regular file, such as a pipe, is not waited for.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or is larger than `MAX_BYTES`.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    with open(descriptor, "rb", buffering=0) as handle:  # noqa: PTH123 - a descriptor
+        status = os.fstat(descriptor)
+        if S_ISDIR(status.st_mode):
+            raise IsADirectoryError(21, "is a folder", path)
+        if not S_ISREG(status.st_mode):
+            raise OSError(22, "it is not a regular file", path)
+        if status.st_size > MAX_BYTES:
+            raise OSError(27, f"it is larger than {MAX_BYTES // 2**20} MiB", path)
+        return handle.read()

@@ -19,7 +19,7 @@ from watchdog.observers import Observer
 
 from cacheunit_build.adapters.storage.discovery import parent_folders
 from cacheunit_build.adapters.storage.file_stat import Stat, stat_of
-from cacheunit_build.domain.file_names import CACHE_FOLDER
+from cacheunit_build.domain.file_names import TEMPORARY
 from cacheunit_build.domain.protocols import WatchedPaths
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ RESCAN_SECONDS = 5.0
 POLL_SECONDS = 0.5
 """How long to wait between two scans when polling."""
 
-PROBE_FILE = "probe"
+PROBE_FILE = f".cacheunit-probe{TEMPORARY}"
 PROBE_TIMEOUT_SECONDS = 2.0
 """How long to wait for the event of a file written to find out whether events arrive at all."""
 
@@ -106,7 +106,7 @@ class Watcher:
         if event.event_type not in _CHANGE_EVENTS or (event.is_directory and event.event_type == "modified"):
             return
         paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
-        if any(path.endswith(f"{CACHE_FOLDER}/{PROBE_FILE}") for path in paths):
+        if any(path.endswith(PROBE_FILE) for path in paths):
             self._probed.set()
         if event.event_type == "deleted":
             self._deleted_folders.extend(folder for folder in map(Path, paths) if folder in self._watches)
@@ -251,17 +251,12 @@ class Watcher:
         """
         if self._observer is None:
             return False
-        folder = self._root / CACHE_FOLDER
+        probe = self._root / PROBE_FILE
         self._probed.clear()
         try:
-            folder.mkdir(exist_ok=True)
-            watch = self._observer.schedule(_Handler(self), str(folder))
-            try:
-                (folder / PROBE_FILE).write_bytes(b"")
-                arrived = self._probed.wait(PROBE_TIMEOUT_SECONDS)
-                (folder / PROBE_FILE).unlink(missing_ok=True)
-            finally:
-                self._observer.unschedule(watch)
+            probe.write_bytes(b"")
+            arrived = self._probed.wait(PROBE_TIMEOUT_SECONDS)
+            probe.unlink(missing_ok=True)
         except OSError:
             return False
         return arrived

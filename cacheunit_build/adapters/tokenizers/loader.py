@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import importlib.util
 import json
-import os
-import tempfile
 import threading
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.adapters.storage.installed_files import encoding_source, existing_files, package_source
 from cacheunit_build.adapters.tokenizers.engines import HuggingFaceEngine, TiktokenEngine
 from cacheunit_build.adapters.tokenizers.post_processor import start_tokens
 from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
@@ -53,12 +51,12 @@ class _VocabularyFile:
     Attributes:
         data: its bytes.
         name: its name for messages.
-        path: where it is, if outside of the project; None for a file of the project.
+        source: the source of a file outside of the project; None for a file of the project.
     """
 
     data: bytes
     name: str
-    path: Path | None
+    source: str | None
 
 
 class LocalTokenizerLoader:
@@ -121,25 +119,15 @@ class LocalTokenizerLoader:
             data = self._read(normal_path(spec.path))
             if data is None:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
-            return _VocabularyFile(data=data, name=spec.path, path=None)
-        for folder in _package_folders(str(spec.package)):
-            file = folder / str(spec.file)
-            if file.is_file():
-                try:
-                    return _VocabularyFile(data=file.read_bytes(), name=str(spec), path=file)
-                except OSError as error:
-                    raise fail(f'cannot read the vocabulary "{spec}": {error.strerror}', path=str(file)) from None
+            return _VocabularyFile(data=data, name=spec.path, source=None)
+        source = package_source(str(spec.package), str(spec.file))
+        for path in existing_files(source):
+            try:
+                return _VocabularyFile(data=Path(path).read_bytes(), name=str(spec), source=source)
+            except OSError as error:
+                raise fail(f'cannot read the vocabulary "{spec}": {error.strerror}', path=path) from None
         distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
         raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
-
-
-def _package_folders(package: str) -> list[Path]:
-    """Returns the folders of an installed package; none if it is not installed."""
-    try:
-        module = importlib.util.find_spec(package)
-    except (ModuleNotFoundError, ValueError):
-        return []
-    return [Path(folder) for folder in (module.submodule_search_locations if module else None) or ()]
 
 
 def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCache) -> Vocabulary:
@@ -150,7 +138,7 @@ def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCac
             f'vocabulary "{file.name}" has sha256 {digest}, expected {expected}',
             hint="install the version that the target names, or change the target's sha256 on purpose",
         )
-    files = () if file.path is None else (str(file.path),)
+    files = {} if file.source is None else {file.source: digest}
     pattern = PROVEN_PATTERNS.get(digest)
     if pattern is not None:
         ranks = cache.ranks(digest, lambda: read_ranks(file.data))
@@ -224,7 +212,7 @@ def _load_encoding(name: str, expected: str | None, cache: VocabularyCache) -> V
         identity=PREFIX + reader.digest,
         label=OWN,
         control_tokens=ControlTokens(controls),
-        files=(reader.path,),
+        files=reader.files,
     )
 
 
@@ -233,20 +221,19 @@ class _TiktokenFileReader:
 
     Attributes:
         digest: the sha256 of the file that was read.
-        path: where it is.
+        files: its source, and the sha256 of its bytes on disk, which may be compressed.
     """
 
     def __init__(self, encoding: str, cache: VocabularyCache) -> None:
         self.digest = ""
-        self.path = ""
+        self.files: dict[str, str] = {}
         self._encoding = encoding
         self._cache = cache
 
     def tokens(self, url: str, expected_hash: str | None = None) -> dict[bytes, int]:
         """Returns the tokens of the file that tiktoken would download from `url`; replaces `load_tiktoken_bpe`."""
         self.digest = str(expected_hash)
-        data, path = _read_tiktoken_file(self._encoding, url, self.digest)
-        self.path = str(path)
+        data, self.files = _read_tiktoken_file(self._encoding, url, self.digest)
         return self._cache.ranks(self.digest, lambda: _parse_tiktoken_file(data)).tokens
 
 
@@ -257,7 +244,7 @@ def _parse_tiktoken_file(data: bytes) -> Ranks:
     return Ranks(tokens=tokens, controls={}, ordinary=frozenset())
 
 
-def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, Path]:
+def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, dict[str, str]]:
     """Reads a `.tiktoken` file, from tiktoken's cache folder or from the package bpe-openai.
 
     Args:
@@ -266,24 +253,24 @@ def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, Path
         expected: the sha256 that the file must have.
 
     Returns:
-        The bytes of the file, uncompressed, and its path.
+        The bytes of the file, uncompressed; and its source with the sha256 of its bytes on disk.
     """
     # tiktoken names a cached file by the sha1 of its URL; bpe-openai ships o200k_base.tiktoken.gz.
     file = url.rpartition("/")[2]
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    cached = Path(folder or Path(tempfile.gettempdir()) / "data-gym-cache") / hashlib.sha1(url.encode()).hexdigest()  # noqa: S324 - tiktoken's own naming
-    shipped = [folder / "data" / f"{file}.gz" for folder in _package_folders("bpe_openai")]
+    cache_name = hashlib.sha1(url.encode()).hexdigest()  # noqa: S324 - tiktoken's own naming
+    source = encoding_source(cache_name, file)
     mismatched: list[str] = []
-    for path in (cached, *shipped):
+    for path in map(Path, existing_files(source)):
         try:
-            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            stored = path.read_bytes()
+            data = gzip.decompress(stored) if path.suffix == ".gz" else stored
         except (OSError, EOFError, zlib.error):
             continue
         if hashlib.sha256(data).hexdigest() == expected:
-            return data, path
+            return data, {source: hashlib.sha256(stored).hexdigest()}
         mismatched.append(path.name)
     note = f"; {', '.join(mismatched)} has another sha256" if mismatched else ""
     raise fail(
         f'encoding "{name}" needs the file {file} (sha256 {expected}), and nothing is downloaded{note}',
-        hint=f'pip install "cacheunit-build[openai]", or put the file at TIKTOKEN_CACHE_DIR/{cached.name}',
+        hint=f'pip install "cacheunit-build[openai]", or put the file at TIKTOKEN_CACHE_DIR/{cache_name}',
     )

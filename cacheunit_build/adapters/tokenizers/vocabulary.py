@@ -109,7 +109,7 @@ class Vocabulary:
             then encoded once, and cached.
         ordinary: the control tokens that are ordinary text, such as umlauts, and so are allowed in content.
         margin: the share by which a count may be wrong: 0 with the model's own vocabulary.
-        files: the paths of the files that it was loaded from, if outside of the project.
+        files: the sources of the files that it was loaded from, if outside of the project, with their sha256.
         start_tokens: the tokens that its post-processor puts in front of a text; None if that is not known.
         framed_start: whether the texts to encode begin with the start tokens.
     """
@@ -121,7 +121,7 @@ class Vocabulary:
     splits_at_controls: bool = True
     ordinary: frozenset[str] = frozenset()
     margin: float = 0.0
-    files: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
     start_tokens: StartTokens | None = ()
     framed_start: bool = False
     _cached_ids: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def build(context: Context, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
     selection = Selection(names=names, target=target)
-    project = context.project()
+    project = context.project_to_build()
     result = None if selection or locked else _unchanged(project)
     if result is None:
         from cacheunit_build.builder.build import build as build_project

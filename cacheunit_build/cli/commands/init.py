@@ -34,7 +34,7 @@ def init(context: Context, files: tuple[Path, ...]) -> int:
     project.commit({path: text.encode() for path, text in new_files.items() if path not in existing}, (), None)
     for path in new_files:
         print_text(f"{'kept' if path in existing else 'created'}  {path}")
-    for path in sorted({".gitattributes", ".gitignore"} & existing):
+    for path in sorted({".gitattributes"} & existing):
         missing = _missing_lines(new_files[path], project.read(path) or b"")
         if missing:
             context.remark(f"note: {path} already exists; add to it:\n{missing}")

@@ -28,7 +28,7 @@ def watch(context: Context, *, poll: bool, jobs: int) -> int:
     from cacheunit_build.adapters.system.file_watcher import Watcher
     from cacheunit_build.watching.session import WatchSession
 
-    session = WatchSession(project_opener(context.project()), jobs)
+    session = WatchSession(project_opener(context.project_to_build()), jobs)
     watcher = Watcher(context.root, session.paths, context.remark, poll=poll)
     try:
         for _ in watcher.changes():

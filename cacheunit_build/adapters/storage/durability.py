@@ -1,0 +1,63 @@
+"""Returns when files are on disk: by one call for a whole file system where the system has it, else file by file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+
+def sync_files(files: Collection[Path]) -> None:
+    """Returns when these files are on disk, with their contents and under their names.
+
+    Raises:
+        OSError: the system cannot write them.
+    """
+    folders = {file.parent for file in files}
+    sync_file_system = _syncfs()
+    if sync_file_system is not None:
+        for folder in {folder.stat().st_dev: folder for folder in folders}.values():
+            _with_descriptor(folder, sync_file_system)
+        return
+    for file in files:
+        _with_descriptor(file, os.fsync, os.O_RDWR)  # Windows cannot sync what is open for reading only
+    for folder in folders:
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Returns when the names of the files in a folder are on disk; does nothing where the system has no such call."""
+    if hasattr(os, "O_DIRECTORY"):
+        with contextlib.suppress(OSError):  # not every file system can sync a folder
+            _with_descriptor(folder, os.fsync)
+
+
+def _with_descriptor(path: Path, sync: Callable[[int], None], flags: int = os.O_RDONLY) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@cache
+def _syncfs() -> Callable[[int], None] | None:
+    """Returns Linux's `syncfs`, which Python's library lacks; None where there is none."""
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, TypeError, AttributeError):
+        return None
+
+    def sync_file_system(descriptor: int) -> None:
+        if function(descriptor) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+
+    return sync_file_system
