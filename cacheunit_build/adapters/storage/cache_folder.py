@@ -105,7 +105,7 @@ def _distrust(folder: str) -> str | None:
     """Returns why a folder of the cache must not be believed, None where it may be or does not exist."""
     try:
         status = os.lstat(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     if not S_ISDIR(status.st_mode):
         return f'"{folder}" is a link or a file'
