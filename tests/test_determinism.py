@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cacheunit_build.builder.proof import prove
+from cacheunit_build.cli.context import Context
+from cacheunit_build.domain.source_map import SourceLine
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from conftest import Project
 
 PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 
@@ -108,3 +114,74 @@ def test_outputs_contain_no_names_of_the_machine(tmp_path: Path) -> None:
     for path, data in _build(root, 4).items():
         for text in (b"telltale", b"nobody", b"elsewhere", b"nowhere", b"\r", os.fsencode(tmp_path)):
             assert text not in data, path
+
+
+# check --prove
+
+
+@pytest.mark.slow
+def test_a_check_proves_that_other_conditions_give_the_same_bytes(project: Project) -> None:
+    project.write(SOURCES)
+    project.build()
+    ran = project.run("check", "--prove")
+    expected = "ok: 3 rebuilds under other conditions, without a cache, gave the same bytes\n"
+    assert (ran.code, ran.out.endswith(expected)) == (0, True), ran.out + ran.err
+
+
+ENCODER = """\
+import os
+
+def encode(messages):
+    return {}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["str(sorted(os.environ))", "os.getcwd()", "str({'a', 'b', 'c', 'd', 'e', 'f'})"])
+def test_an_encoder_that_depends_on_its_surroundings_is_found(project: Project, text: str) -> None:
+    target = '[target.own]\nextends = "deepseek-v4"\nframe = {encoder = "own.py:encode"}\n'
+    project.write({"cacheunit.toml": f'targets = ["own"]\n{target}', "templates/a.md.j2": "One.\n"})
+    project.write({"prefixes/a.yaml": "system: a.md.j2\npadding: off\n"})
+    project.write({"own.py": ENCODER.format(f"messages[0]['content'] + {text}")})
+    project.run("build")
+    ran = project.run("check", "--prove", "--format", "json")
+    deviations = ran.json["proof"]["deviations"]
+    assert (ran.code, ran.json["ok"], bool(deviations)) == (1, False, True)
+    assert all(item["path"] == "cacheunit.lock" and item["byte"] > 0 for item in deviations)
+    assert "cacheunit.lock at byte" in project.run("check", "--prove", "--format", "markdown").out
+
+
+class OtherText:
+    """A rebuild that changes the text of an artifact; stands for a template engine that is not repeatable."""
+
+    conditions = ("another machine",)
+
+    def __init__(self, old: bytes, new: bytes) -> None:
+        self._change = (old, new)
+
+    def __call__(
+        self, conditions: str, sources: Mapping[str, bytes], outputs: Sequence[str]
+    ) -> Mapping[str, bytes] | str:
+        assert conditions == "another machine"
+        assert {"prefixes/a.yaml", "templates/a.md.j2", "templates/b.md.j2"} <= sources.keys()
+        assert outputs == ("build", "cacheunit.lock")
+        return {**self.built, "build/a/deepseek-v4.txt": self.built["build/a/deepseek-v4.txt"].replace(*self._change)}
+
+    built: Mapping[str, bytes]
+
+
+def test_the_first_differing_byte_is_named_with_its_template_line(project: Project) -> None:
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Öne.\n{% include 'b.md.j2' %}\n"})
+    project.write({"templates/b.md.j2": "First.\nSecond line.\n"})
+    project.build()
+    rebuild = OtherText(b"line", b"lime")
+    rebuild.built = {**project.files("build"), "cacheunit.lock": project.read("cacheunit.lock")}
+    (deviation,) = prove(Context(project.root, quiet=True, verbose=False).adapters(), rebuild).deviations
+    assert deviation.source == SourceLine(path="templates/b.md.j2", line=2)
+    assert project.read("build/a/deepseek-v4.txt")[: deviation.offset].decode() == "Öne.\nFirst.\nSecond li"
+
+
+def test_a_proof_is_about_the_whole_project(project: Project) -> None:
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "One.\n"})
+    ran = project.run("check", "a", "--prove")
+    assert (ran.code, "leave out names" in ran.err) == (2, True)

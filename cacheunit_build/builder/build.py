@@ -159,7 +159,7 @@ def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) ->
         return BuildResult(records=compiled.records, drift=tuple(drift))
     missing = {
         path: data
-        for path, (data, _) in _artifact_files(compiled.artifacts, folder).items()
+        for path, (data, _) in artifact_files(compiled.artifacts, folder).items()
         if files.fingerprint(path) is None
     }
     files.remove_leftovers(folder)
@@ -199,7 +199,7 @@ def _new_lock(compiled: CompiledProject, old: Lock) -> Lock:
     return Lock(targets={**old.targets, **compiled.identities}, entries=entries)
 
 
-def _artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, tuple[bytes, str]]:
+def artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, tuple[bytes, str]]:
     """Returns path -> bytes and fingerprint of the files of compiled artifacts."""
     files: dict[str, tuple[bytes, str]] = {}
     for artifact in artifacts:
@@ -211,7 +211,7 @@ def _artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, tup
 
 def _changed_files(files: ProjectFiles, artifacts: Iterable[Artifact], folder: str) -> dict[str, bytes]:
     """Returns path -> new bytes of the artifact files that differ or are missing."""
-    wanted = _artifact_files(artifacts, folder)
+    wanted = artifact_files(artifacts, folder)
     return {path: data for path, (data, expected) in wanted.items() if files.fingerprint(path) != expected}
 
 

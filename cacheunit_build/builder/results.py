@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
+    from cacheunit_build.domain.source_map import SourceLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,38 @@ class BuildResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """The first byte at which a rebuild differs, or why it failed.
+
+    Attributes:
+        conditions: what was different about the rebuild.
+        path: the file that differs; None where the rebuild failed.
+        offset: the index of its first differing byte.
+        source: the line of a template that this byte comes from; None where it comes from no template.
+        reason: why the rebuild failed; empty if it did not.
+    """
+
+    conditions: str
+    path: str | None = None
+    offset: int = 0
+    source: SourceLine | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """The result of the rebuilds.
+
+    Attributes:
+        rebuilds: the conditions of each rebuild.
+        deviations: how rebuilds differ, at most one for each.
+    """
+
+    rebuilds: tuple[str, ...]
+    deviations: tuple[Deviation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """The result of a check.
 
@@ -78,14 +111,16 @@ class CheckResult:
         drift: every difference between sources, lock and build folder.
         faults: every fault.
         notes: further remarks.
+        proof: the result of rebuilds; None if none was asked for.
     """
 
     verified: int = 0
     drift: tuple[Drift, ...] = ()
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    proof: Proof | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether sources, lock and build folder agree."""
-        return not self.drift and not self.faults
+        """Whether sources, lock and build folder agree, and all rebuilds."""
+        return not self.drift and not self.faults and (self.proof is None or not self.proof.deviations)

@@ -270,6 +270,25 @@ class OldVersion:
     encoder: EncoderLoader
 
 
+class Rebuild(Protocol):
+    """Builds copies of a project in processes of their own, each under other conditions and without a cache."""
+
+    @property
+    def conditions(self) -> Sequence[str]:
+        """What is different about each rebuild."""
+
+    def __call__(
+        self, conditions: str, sources: Mapping[str, bytes], outputs: Sequence[str]
+    ) -> Mapping[str, bytes] | str:
+        """Returns the bytes of each output file by its path, or why the build failed.
+
+        Args:
+            conditions: one of `conditions`.
+            sources: the bytes of each source by its path.
+            outputs: the files and folders to return.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
     """Everything outside of the program that one command uses."""

@@ -9,19 +9,58 @@ from cacheunit_build.reports.formatting import Block, Table, faults_json, markdo
 from cacheunit_build.reports.github import annotation, fault_annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from cacheunit_build.builder.results import CheckResult
+    from cacheunit_build.builder.results import CheckResult, Deviation, Proof
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
 
 
 def check_blocks(result: CheckResult) -> list[Block]:
     """Returns a row for each difference and their number, or how many artifacts match the lock."""
-    if result.ok:
+    blocks: list[Block] = []
+    if result.drift:
+        blocks += [drift_table(result.drift), plural(len(result.drift), "difference")]
+    else:
         verb = "matches" if result.verified == 1 else "match"
-        return [f"ok: {plural(result.verified, 'artifact')} {verb} the lock"]
-    return [drift_table(result.drift), plural(len(result.drift), "difference")]
+        blocks.append(f"ok: {plural(result.verified, 'artifact')} {verb} the lock")
+    if result.proof is not None:
+        blocks.append("\n".join(_proof_lines(result.proof)))
+    return blocks
+
+
+def _proof_lines(proof: Proof) -> Iterator[str]:
+    """Yields a line for each rebuild that differs, or how many gave the same bytes."""
+    for deviation in proof.deviations:
+        yield f"differs: {_deviation_text(deviation)}\n  with {deviation.conditions}"
+    if not proof.deviations:
+        rebuilds = plural(len(proof.rebuilds), "rebuild")
+        yield f"ok: {rebuilds} under other conditions, without a cache, gave the same bytes"
+
+
+def _deviation_text(deviation: Deviation) -> str:
+    """Returns where a rebuild differs first, or why it failed."""
+    if deviation.path is None:
+        return f"a rebuild failed: {deviation.reason}"
+    source = f", from {deviation.source.path}:{deviation.source.line}" if deviation.source else ""
+    return f"{deviation.path} at byte {deviation.offset}{source}"
+
+
+def proof_json(proof: Proof) -> dict[str, Any]:
+    """Returns the result of rebuilds as JSON values."""
+    return {
+        "rebuilds": list(proof.rebuilds),
+        "deviations": [
+            {
+                "conditions": item.conditions,
+                "path": item.path,
+                "byte": item.offset,
+                "source": None if item.source is None else {"path": item.source.path, "line": item.source.line},
+                "reason": item.reason,
+            }
+            for item in proof.deviations
+        ],
+    }
 
 
 def drift_table(drift: Sequence[Drift]) -> Table:
@@ -44,6 +83,7 @@ def check_json(result: CheckResult) -> dict[str, Any]:
         "verified": result.verified,
         "drift": [drift_json(drift) for drift in result.drift],
         "errors": faults_json(result.faults),
+        **({} if result.proof is None else {"proof": proof_json(result.proof)}),
     }
 
 
@@ -55,7 +95,16 @@ def drift_json(drift: Drift) -> dict[str, Any]:
 
 def check_markdown(result: CheckResult) -> str:
     """Returns every difference and every fault; empty where everything matches."""
-    return problems_markdown(result.faults, result.drift)
+    parts = [problems_markdown(result.faults, result.drift), _deviations_markdown(result.proof)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _deviations_markdown(proof: Proof | None) -> str:
+    """Returns a list of the rebuilds that differ, with a heading; empty where there are none."""
+    if proof is None or not proof.deviations:
+        return ""
+    lines = [f"- {_deviation_text(item)} (with {item.conditions})" for item in proof.deviations]
+    return "\n".join([f"### {plural(len(lines), 'rebuild')} with other bytes", "", *lines])
 
 
 def problems_markdown(faults: Sequence[Fault], drift: Sequence[Drift]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 @names_argument
 @target_option
 @jobs_option
+@click.option(
+    "--prove", is_flag=True, help="Build copies without a cache, under other conditions, and compare all bytes."
+)
 @format_options("text", "json", "markdown", "github")
 @with_context
-def check(context: Context, names: tuple[str, ...], target: str | None, form: str, *, jobs: int) -> int:
+def check(context: Context, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, prove: bool) -> int:
     """Compile in memory and compare with the lock and build/. Nothing is written."""
     selection = Selection(names=names, target=target)
+    if prove and selection:
+        raise click.UsageError("--prove is about the whole project: leave out names and --target")
     from cacheunit_build.builder.up_to_date import unchanged_check
 
     project = context.project()
@@ -34,6 +40,11 @@ def check(context: Context, names: tuple[str, ...], target: str | None, form: st
 
         with ProgressBar(context) as progress:
             result = check_project(project.reopened().adapters, selection, progress=progress, jobs=jobs)
+    if prove and not result.faults:
+        from cacheunit_build.adapters.system.isolated_rebuild import IsolatedRebuild
+        from cacheunit_build.builder.proof import prove as prove_project
+
+        result = replace(result, proof=prove_project(project.reopened().adapters, IsolatedRebuild(), jobs=jobs))
     return report_check(context, result, form)
 
 
