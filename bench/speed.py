@@ -31,6 +31,7 @@ from corpus import ROOT, START, TARGET, UNIT, USER, pad_by_comments, read_prompt
 from jinja2 import Environment, FileSystemLoader
 from tokenizers import Tokenizer
 
+from cacheunit_build.adapters.storage.cache_folder import VARIABLE, CacheFolder
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.builder.build import build
 from cacheunit_build.cli.commands.watch import project_opener
@@ -122,7 +123,8 @@ def main() -> int:
     print(f"commit {commit()}\n\n| row | measured | floor | ratio | spread | goal | met |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     for name in arguments.rows:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+            os.environ[VARIABLE] = cache
             for row in ROWS[name](Bench(Path(folder).resolve(), texts, len(prompts), arguments)):
                 rows.append(row)
                 print(row.line(), flush=True)
@@ -316,9 +318,10 @@ class Project:
         call(tool("cacheunit"), *arguments, folder=self.root)
 
     def remove_outputs(self) -> None:
-        """Removes the artifacts, the lock and the local cache."""
-        for folder in (".cacheunit", "build"):
-            shutil.rmtree(self.root / folder, ignore_errors=True)
+        """Removes the artifacts, the lock and everything that is cached, parsed vocabularies included."""
+        shutil.rmtree(self.root / "build", ignore_errors=True)
+        for folder in CacheFolder(str(self.root)).removable(everything=True):
+            shutil.rmtree(folder, ignore_errors=True)
         (self.root / "cacheunit.lock").unlink(missing_ok=True)
 
     def edit(self, file: str) -> Path:

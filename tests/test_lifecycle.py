@@ -665,6 +665,26 @@ def test_after_a_fault_before_the_lock_is_in_place_the_old_lock_fails_the_check(
         assert _outputs(change.project) == change.new, (step, change.steps[step])
 
 
+@pytest.mark.slow
+def test_a_kill_during_the_rollback_leaves_complete_files(
+    change: RepeatableBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
+    step = FailingDisk.step
+    for killed_at in range(last + 1, last + 12):
+
+        def fail_then_kill(disk: FailingDisk, name: str, killed_at: int = killed_at) -> None:
+            if len(disk.operations) >= killed_at:
+                raise KilledError
+            step(disk, name)
+
+        monkeypatch.setattr(FailingDisk, "step", fail_then_kill)
+        _, ran = change.build(failing=last)
+        outputs = _without_temporary(_outputs(change.project))
+        assert (ran, change.partly_written(outputs)) == (None, []), killed_at
+        assert outputs[LOCK_FILE] == change.old[LOCK_FILE]
+
+
 def test_a_lock_that_cannot_be_moved_into_place_is_named(change: RepeatableBuild) -> None:
     last = max(step for step, operation in enumerate(change.steps) if operation == "replace")
     _, ran = change.build(failing=last)

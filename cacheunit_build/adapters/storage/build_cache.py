@@ -197,10 +197,13 @@ class BuildCache:
         write_stamp(self._folder, record, observed, made_with, outputs)
 
     def _sweep(self) -> None:
-        """Removes what killed builds left of this project, and the caches of projects that no longer exist."""
-        with contextlib.suppress(OSError):
-            for path in Path(self._folder).iterdir():
-                if path.name.endswith(TEMPORARY_SUFFIX):
+        """Removes what killed builds left, and the caches of projects that no longer exist.
+
+        Another build may be writing a file that is removed here: then it is written the next time.
+        """
+        for top in (self._folder, self._cache.vocabularies):
+            with contextlib.suppress(OSError):
+                for path in Path(top).glob(f"*{TEMPORARY_SUFFIX}"):
                     path.unlink()
         with contextlib.suppress(OSError):
             for folder in Path(self._cache.projects).iterdir():
