@@ -12,6 +12,12 @@ LOCK_FILE = "cacheunit.lock"
 SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 """The files that may hold the settings; only one of them does."""
 
+LINE_ENDS_HINT = (
+    'git converted the files at checkout: add "build/** -text" and "cacheunit.lock -text" to .gitattributes, '
+    'delete them, and run "git checkout -- ."'
+)
+"""What to do where git converted artifacts to CRLF."""
+
 CACHE_FOLDER = ".cacheunit"
 """The local cache."""
 
