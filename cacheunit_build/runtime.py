@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES, axis_values, is_artifact_name, variant_name
+from cacheunit_build.domain.file_names import (
+    LINE_ENDS_HINT,
+    LOCK_FILE,
+    SETTINGS_FILES,
+    axis_values,
+    is_artifact_name,
+    variant_name,
+)
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
+from cacheunit_build.domain.names import composed
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.settings_file import find_settings
 from cacheunit_build.request_formats.formats import FORMATS
@@ -216,7 +225,7 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     folder = _nearest_root(Path.cwd()) if root is None else _as_root(Path(root) if isinstance(root, str) else root)
     lock_path = folder.joinpath(LOCK_FILE)
     targets, prefixes = lock_tables(_lock_bytes(lock_path), str(lock_path))
-    full_name = variant_name(name, axes)
+    full_name = variant_name(composed(name), axes)
     if full_name not in prefixes:
         raise _not_locked(name, full_name, prefixes)
     chosen = _chosen_target(full_name, target, prefixes[full_name])
@@ -225,7 +234,7 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     locked = None if key in _loaded else locked_artifact(entry, identity, FORMATS, str(lock_path))
     if not is_artifact_name(full_name, chosen):
         raise fail(f"the lock is broken: {full_name!r} and {chosen!r} cannot name an artifact", path=str(lock_path))
-    base = folder.joinpath(normal_path(str(_settings(folder).get("build", "build")))).joinpath(full_name)
+    base = _below(folder, f"{normal_path(str(_settings(folder).get('build', 'build')))}/{full_name}")
     text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
     fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
     if locked is not None:
@@ -268,6 +277,22 @@ def _read(file: Traversable) -> bytes | None:
         return file.read_bytes() if file.is_file() else None
     except OSError as error:
         raise fail(f"the file cannot be read: {error.strerror}", path=str(file)) from None
+
+
+def _below(folder: Traversable, path: str) -> Traversable:
+    """Returns a folder below another one, by the names on disk: in any normal form, and in UTF-8 in every locale."""
+    for part in path.split("/"):
+        child = folder.joinpath(os.fsdecode(part.encode()) if isinstance(folder, Path) else part)
+        if not part.isascii() and folder.is_dir() and not child.is_dir():
+            others = (other for other in folder.iterdir() if composed(_name(other)) == composed(part))
+            child = next(others, child)
+        folder = child
+    return folder
+
+
+def _name(file: Traversable) -> str:
+    """Returns the name of a file, which is UTF-8 on disk whatever the locale says."""
+    return os.fsencode(file.name).decode("utf-8", "replace") if isinstance(file, Path) else file.name
 
 
 def _nearest_root(start: Path) -> Traversable:
@@ -315,5 +340,9 @@ def _verified_bytes(path: Traversable, expected: str) -> bytes:
     found = fingerprint(data)
     if found != expected:
         message = f"the artifact does not match the lock: expected {expected}, found {found}"
-        raise IntegrityError(Fault(message=message, path=str(path), hint='"cacheunit check" shows what differs'))
+        hint = '"cacheunit check" shows what differs'
+        if fingerprint(data.replace(b"\r\n", b"\n")) == expected:
+            message += ", since its line ends were converted to CRLF"
+            hint = LINE_ENDS_HINT
+        raise IntegrityError(Fault(message=message, path=str(path), hint=hint))
     return data

@@ -12,6 +12,7 @@ from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lockfile.drift import drift_between, drift_on_disk
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.drift import Drift
-    from cacheunit_build.domain.protocols import Adapters, ProgressCallback
+    from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles
 
 
 def check(
@@ -91,4 +92,11 @@ def _build_folder_drift(adapters: Adapters, compiled: CompiledProject, lock: Loc
         selected = not selection or selection.includes_key((drift.prefix, drift.target))
         if selected and subject not in reported:
             reported.add(subject)
-            yield drift
+            yield replace(drift, line_ends=_only_line_ends_differ(files, drift, lock))
+
+
+def _only_line_ends_differ(files: ProjectFiles, drift: Drift, lock: Lock) -> bool:
+    """Returns whether an edited file has the locked bytes once CRLF is replaced by LF."""
+    entry = lock.entries[drift.prefix, drift.target]
+    data = (files.read(str(drift.path)) or b"") if drift.kind == "edited" else b""
+    return b"\r\n" in data and fingerprint(data.replace(b"\r\n", b"\n")) in (entry.text, entry.request)

@@ -88,6 +88,10 @@ def _unchanged_record(
         return None
     if not record.settings_match(fingerprint_of) or not _same_manifests(files, record):
         return None
+    files.walk(record.folders[1])  # raises where a build would report a name or a link
+    inputs = (item for prefix in record.prefixes.values() for item in prefix.inputs.items())
+    if files.twins({path for path, fingerprint in inputs if fingerprint is not None}):
+        return None
     inputs_match = all(prefix.matches(fingerprint_of) for prefix in record.prefixes.values())
     build = record.folders[2]
     if inputs_match and all(_is_written(artifact, build, fingerprint_of) for artifact in record.artifacts):

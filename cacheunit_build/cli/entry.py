@@ -10,6 +10,9 @@ from cacheunit_build.cli.fast_path import unchanged_output
 
 def main() -> None:
     """Runs the command line and exits."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        # By the locale, Python would read and write the names of files in another encoding.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - this same program
     output = unchanged_output(os.getcwd(), sys.argv[1:])
     if output is not None:
         _print(f"{output}\n".encode())

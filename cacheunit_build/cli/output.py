@@ -42,7 +42,7 @@ def print_blocks(blocks: Iterable[Block]) -> None:
 def print_text(text: str) -> None:
     """Prints text with a final line end; nothing for an empty text."""
     if text:
-        print_bytes(f"{text}\n".encode())
+        print_bytes(f"{text}\n".encode("utf-8", "backslashreplace"))  # an argument need not be UTF-8
 
 
 def print_bytes(data: bytes) -> None:
@@ -101,7 +101,7 @@ def append_job_summary(markdown: str) -> None:
     file = os.environ.get("GITHUB_STEP_SUMMARY")
     if file and markdown:
         try:
-            with open(file, "a", encoding="utf-8", newline="\n") as handle:  # noqa: PTH123 - one append
+            with open(file, "a", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:  # noqa: PTH123 - one append
                 handle.write(f"{markdown}\n\n")
         except OSError as error:
             raise fail(f"cannot write the job summary: {error.strerror}", path=file) from None

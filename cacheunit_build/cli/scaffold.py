@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.names import MAX_FILE_BYTES, composed, name_problem, printable_name
 
 SETTINGS = """\
 # Settings of cacheunit. Every key is optional.
@@ -52,11 +52,13 @@ def prefix_name(stem: str) -> str:
     System Prompt_v2 -> system-prompt-v2
 
     Raises:
-        CacheunitError: the name has no letter or digit.
+        CacheunitError: the name has no letter or digit, or some system cannot store it.
     """
-    name = _NAME.sub("-", unicodedata.normalize("NFC", stem).lower()).strip("-")
-    if not name:
-        raise fail(f'"{stem}" is not usable as the name of a prefix', hint="rename the file")
+    name = composed(_NAME.sub("-", composed(stem).lower()).strip("-"))
+    problem = name_problem(f"{name}.md.j2", MAX_FILE_BYTES) if name else "has no letter or digit"
+    if problem is not None:
+        message = f'"{printable_name(stem)}" is not usable as the name of a prefix: it {problem}'
+        raise fail(message, hint="rename the file")
     return name
 
 

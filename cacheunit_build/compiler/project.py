@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.prefix import CompiledPrefix, PrefixCompiler
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.names import folded, name_problem
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets, named_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
@@ -104,6 +104,7 @@ def compile_project(
     selection = _with_target_name(selection or Selection(), targets)
     all_manifests = manifest_names(adapters.files, settings)
     manifests = _selected(all_manifests, selection, settings)
+    adapters.files.walk(settings.templates)  # raises for links and names that differ between systems
     run = _CompilerRun(adapters, settings, targets, selection)
     run.compile_all(manifests, reuse, progress, jobs)
     return run.result(frozenset(path for _, path in all_manifests))
@@ -135,7 +136,7 @@ def manifest_names(files: SourceFiles, settings: Settings) -> list[tuple[str, st
         CacheunitError: there is none, a name is not allowed, or two differ only in letter case.
     """
     names: dict[str, str] = {}
-    folded: dict[str, str] = {}
+    first: dict[str, str] = {}  # folded name -> path
     faults: list[Fault] = []
     for path in files.walk(settings.prefixes):
         name, dot, extension = path.removeprefix(f"{settings.prefixes}/").rpartition(".")
@@ -151,16 +152,25 @@ def manifest_names(files: SourceFiles, settings: Settings) -> list[tuple[str, st
                     hint="rename it",
                 )
             )
-        other = folded.setdefault(unicodedata.normalize("NFC", name).casefold(), path)
+        for part in name.split("/"):
+            problem = name_problem(part)
+            if problem is not None:
+                message = f'"{part}" {problem}, so its folder in {settings.build}/ is not possible everywhere'
+                faults.append(Fault(message=message, path=path, hint="rename it"))
+        other = first.setdefault(folded(name), path)
         if other != path:
-            message = f'differs from "{other}" only in letter case: on some systems they are one file'
-            faults.append(Fault(message=message, path=path, hint="rename one of them"))
+            faults.append(_twin_fault(path, other))
         names[name] = path
     if faults:
         raise CacheunitError(*faults)
     if not names:
         raise fail(f"no manifests under {settings.prefixes}/", hint='"cacheunit init" creates a first one')
     return list(names.items())
+
+
+def _twin_fault(path: str, other: str) -> Fault:
+    message = f'differs from "{other}" only in letter case: on some systems they are one file'
+    return Fault(message=message, path=path, hint="rename one of them")
 
 
 def source_maps(files: SourceFiles, settings: Settings, variant: Variant) -> SourceMaps:
@@ -203,6 +213,7 @@ class _CompilerRun:
     def __init__(
         self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: Selection
     ) -> None:
+        self._files = adapters.files
         self._settings = settings
         self._selection = selection
         self._compiler = PrefixCompiler(adapters, settings, targets, selection)
@@ -240,6 +251,7 @@ class _CompilerRun:
         prefixes = sorted(self._compiled, key=lambda prefix: prefix.path)
         artifacts = [artifact for prefix in prefixes for artifact in prefix.artifacts]
         faults = [fault for prefix in prefixes for fault in prefix.faults]
+        faults += self._twin_faults(artifacts)
         if not faults:
             names = [*self._reused_names, *(name for prefix in prefixes for name in prefix.names)]
             faults += self._unmatched(names, empty=not artifacts and not self._reused)
@@ -255,6 +267,13 @@ class _CompilerRun:
             complete={prefix.path: prefix.artifacts for prefix in prefixes if prefix.complete},
             faults=tuple(dict.fromkeys(faults)),
         )
+
+    def _twin_faults(self, artifacts: Iterable[Artifact]) -> Iterator[Fault]:
+        """Yields a fault for each input that some systems take for another file, which is there too."""
+        records = [*(artifact.record for artifact in artifacts), *self._reused]
+        inputs = {item.path for record in records for item in record.lookups if item.fingerprint is not None}
+        twins = self._files.twins(sorted(inputs))
+        yield from (_twin_fault(path, twin) for path, twin in twins.items())
 
     def _unmatched(self, names: Sequence[str], *, empty: bool) -> list[Fault]:
         """Returns a fault for each selected variant that does not exist, and for a selection that matches nothing."""

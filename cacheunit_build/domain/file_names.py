@@ -15,6 +15,12 @@ SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 TEMPORARY = ".cacheunit-tmp"
 """The suffix of temporary files in a project. Their names also start with a dot, so that nothing reads them."""
 
+LINE_ENDS_HINT = (
+    'git converted the files at checkout: add "build/** -text" and "cacheunit.lock -text" to .gitattributes, '
+    'delete them, and run "git checkout -- ."'
+)
+"""What to do where git converted artifacts to CRLF."""
+
 LOCK_VERSION = 2
 """The version of the lock's format that this code writes. It reads version 1 too."""
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.names import composed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from cacheunit_build.domain.build_record import BuildRecord
@@ -39,7 +40,14 @@ class SourceFiles(Protocol):
         """Returns whether there is such a folder."""
 
     def walk(self, folder: str) -> Sequence[str]:
-        """Returns the paths of all files below a folder, in code point order."""
+        """Returns the paths of all files below a folder, in code point order.
+
+        Raises:
+            CacheunitError: a folder is a link, or a name differs between systems.
+        """
+
+    def twins(self, paths: Iterable[str]) -> Mapping[str, str]:
+        """Returns path -> a path in the project that is another one here, and the same one on some systems."""
 
 
 class ProjectFiles(SourceFiles, Protocol):
@@ -326,6 +334,10 @@ class Selection:
 
     names: tuple[str, ...] = ()
     target: str | None = None
+
+    def __post_init__(self) -> None:
+        # A terminal on macOS completes names in decomposed characters.
+        object.__setattr__(self, "names", tuple(map(composed, self.names)))
 
     def __bool__(self) -> bool:
         return bool(self.names) or self.target is not None

@@ -12,6 +12,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.file_names import axis_spelling, variant_name
 from cacheunit_build.domain.front_options import MANIFEST_KEYS
 from cacheunit_build.domain.manifest import Manifest, ManifestKeys, Variant
+from cacheunit_build.domain.names import MAX_NAME_BYTES, composed, folded, name_problem
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.parsing.yaml import read_yaml
@@ -153,12 +154,42 @@ def _matrix_faults(manifest: Manifest) -> Iterator[Fault]:
     variants = math.prod(len(values) for values in manifest.matrix.values())
     if variants > MOST_VARIANTS:
         yield manifest.fault(f"the matrix has {variants} variants, more than {MOST_VARIANTS}", "matrix")
+    elif manifest.matrix and variants:
+        yield from _variant_name_faults(manifest)
+
+
+def _variant_name_faults(manifest: Manifest) -> Iterator[Fault]:
+    """Yields a fault for each value that gives a folder which some system cannot store, or takes for another one."""
+    last_axis = max(manifest.matrix)
+    longest = {axis: max(values, key=lambda value: len(_quoted(value))) for axis, values in manifest.matrix.items()}
+    size = len(variant_name(manifest.name.rpartition("/")[2], longest).encode())
+    if size > MAX_NAME_BYTES:
+        message = f"the name of a variant is too long: {size} bytes, at most {MAX_NAME_BYTES} are possible"
+        yield manifest.fault(message, "matrix", hint="use shorter values, which name a folder")
+    for axis, values in manifest.matrix.items():
+        first: dict[str, str] = {}
+        for index, value in enumerate(values):
+            spelling = axis_spelling(value)
+            problem = name_problem(f"{axis}={_quoted(value)}", math.inf) if axis == last_axis else None
+            if problem is not None:
+                message = f'value "{spelling}" of axis "{axis}" {problem}'
+                yield manifest.fault(message, "matrix", axis, index, hint="use another value, which names a folder")
+            other = first.setdefault(folded(_quoted(value)), spelling)
+            if composed(other) != composed(spelling):
+                message = f'values "{other}" and "{spelling}" of axis "{axis}" differ only in letter case'
+                hint = "use another value: on some systems, their folders are one"
+                yield manifest.fault(message, "matrix", axis, index, hint=hint)
+
+
+def _quoted(value: object) -> str:
+    """Returns an axis value as it is in the name of a folder."""
+    return variant_name("", {"": value}).removeprefix("@=")
 
 
 def _axis_faults(manifest: Manifest, axis: str, values: tuple[object, ...]) -> Iterator[Fault]:
     spellings: set[str] = set()
     for index, value in enumerate(values):
-        spelling = axis_spelling(value)
+        spelling = composed(axis_spelling(value))
         if value == "":
             yield manifest.fault(f'a value of axis "{axis}" is empty', "matrix", axis, index)
         elif not isinstance(value, str | int):

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.names import name_problem
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.settings import Settings, SettingsKeys
 from cacheunit_build.domain.settings_file import REQUIRED_VERSION, find_settings
@@ -70,9 +71,14 @@ def _path_faults(settings: Settings) -> Iterator[Fault]:
     """Yields a fault for each folder that is not a path inside the project."""
     for key in _FOLDERS:
         try:
-            normal_path(getattr(settings, key))
+            parts = normal_path(getattr(settings, key)).split("/")
         except CacheunitError as error:
             yield from (settings.fault(fault.message, key, hint=fault.hint) for fault in error.faults)
+            continue
+        for part in parts:
+            problem = name_problem(part)
+            if problem is not None:
+                yield settings.fault(f'folder "{part}" {problem}', key, hint="rename it")
 
 
 def _version_faults(settings: Settings) -> Iterator[Fault]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE
 from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural
 from cacheunit_build.reports.github import annotation, fault_annotations
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cacheunit_build.builder.results import CheckResult, Deviation, Proof
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
+
+_BUILD_HINT = 'run "cacheunit build" and commit the result'
 
 
 def check_blocks(result: CheckResult) -> list[Block]:
@@ -73,7 +75,15 @@ def _explanation(drift: Drift) -> str:
         return 'written by an earlier cacheunit: "cacheunit build" rewrites it'
     if drift.because:
         return f"({', '.join(drift.because)} changed)"
-    return drift.path if drift.path and drift.prefix else ""
+    place = drift.path if drift.path and drift.prefix else ""
+    return f"{place} (only line ends: CRLF)" if drift.line_ends else place
+
+
+def drift_hint(drift: Sequence[Drift]) -> str:
+    """Returns what to do about differences."""
+    if all(item.line_ends for item in drift):
+        return LINE_ENDS_HINT
+    return '"cacheunit build" updates artifacts and lock from the sources'
 
 
 def check_json(result: CheckResult) -> dict[str, Any]:
@@ -88,9 +98,13 @@ def check_json(result: CheckResult) -> dict[str, Any]:
 
 
 def drift_json(drift: Drift) -> dict[str, Any]:
-    """Returns one difference as JSON values; `path` is there for a file in the build folder."""
+    """Returns one difference as JSON values; `path` is there for a file in the build folder.
+
+    `line_ends` is there where only the line ends of that file differ.
+    """
     report: dict[str, Any] = {"prefix": drift.prefix, "target": drift.target, "kind": drift.kind}
-    return report | {"because": list(drift.because)} | ({"path": drift.path} if drift.path else {})
+    report |= {"because": list(drift.because)} | ({"path": drift.path} if drift.path else {})
+    return report | ({"line_ends": True} if drift.line_ends else {})
 
 
 def check_markdown(result: CheckResult) -> str:
@@ -133,7 +147,7 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
             item.kind,
             f"`{item.prefix or item.path}`",
             item.target and f"`{item.target}`",
-            ", ".join(f"`{path}`" for path in item.because),
+            "only line ends: CRLF" if item.line_ends else ", ".join(f"`{path}`" for path in item.because),
         )
         for item in drift
     ]
@@ -141,7 +155,7 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     return f"{heading}\n\n{markdown_table([('', 'prefix', 'target', 'changed sources'), *rows])}"
 
 
-def review_annotations(faults: Iterable[Fault], drift: Iterable[Drift], repository_path: Callable[[str], str]) -> str:
+def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], repository_path: Callable[[str], str]) -> str:
     """Returns annotations: each fault at its place, each difference at the first source that explains it.
 
     A difference that no source explains is at its file in the build folder, or at the lock.
@@ -157,7 +171,7 @@ def review_annotations(faults: Iterable[Fault], drift: Iterable[Drift], reposito
         path = next(iter(item.because), item.path or LOCK_FILE)
         artifact = f"{item.prefix} for {item.target}" if item.prefix else str(item.path)
         by_path.setdefault(path, []).append(f"{item.kind}: {artifact}")
-    hint = 'run "cacheunit build" and commit the result'
+    hint = LINE_ENDS_HINT if drift and all(item.line_ends for item in drift) else _BUILD_HINT
     lines += [
         annotation(
             "error", "\n".join([*messages, hint]), path=repository_path(path), line=1, title="does not match the lock"

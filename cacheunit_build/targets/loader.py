@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.names import MAX_FILE_BYTES, name_problem
 from cacheunit_build.domain.target import Target, TargetKeys
 from cacheunit_build.domain.target_table import extended_table
 from cacheunit_build.domain.toml import read_toml
@@ -112,6 +113,10 @@ def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> It
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         hint = "use letters, digits, dots, _ and -"
         yield settings.fault(f"{name!r} cannot name a target", "target", name, hint=hint)
+        return
+    problem = name_problem(f"{name}.json", MAX_FILE_BYTES)
+    if problem is not None:
+        yield settings.fault(f'"{name}.json" {problem}', "target", name, hint="use another name for the target")
         return
     for other in tables:
         if other != name and other.casefold() == name.casefold():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.adapters.git.command import git_message, run_git
+from cacheunit_build.adapters.git.command import git_message, run_git, trust_hint
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ class Clone:
         result = run_git(folder, "rev-parse", "--is-inside-work-tree")
         if result.returncode != 0 or result.stdout.strip() != b"true":
             reason = git_message(result) or "a repository without files"
-            raise fail(f'"{folder}" is not in a git work tree: {reason}', hint='run "git init", or run this in a clone')
+            trust = trust_hint(result)
+            subject = f'git does not read "{folder}"' if trust else f'"{folder}" is not in a git work tree'
+            raise fail(f"{subject}: {reason}", hint=trust or 'run "git init", or run this in a clone')
 
     def setting(self, name: str) -> str | None:
         """Returns the value of a setting of this clone; None if it is not set.

@@ -6,10 +6,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.git.command import git_output
+from cacheunit_build.adapters.git.revision import Repository, Revision
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.protocols import CommittedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cacheunit_build.adapters.git.revision_files import RevisionFiles
 
 
 class GitHistory:
@@ -33,15 +37,25 @@ class GitHistory:
         Returns:
             None if that commit is unknown: there is no git, the lock was never committed, or it was changed since.
         """
-        if self._lock_commit is None:
+        if self._files is None:
             return None
-        return CommittedFile(data=git_output(self._root, "cat-file", "blob", f"{self._lock_commit}:./{path}"))
+        try:
+            return CommittedFile(data=self._files.read(path))
+        except CacheunitError:  # a link that is not followed, or the clone lacks the content
+            return CommittedFile(data=None)
 
     @cached_property
-    def _lock_commit(self) -> str | None:
-        """The last commit that changed the lock; None if there is none, or if the lock was changed since."""
-        commit = (git_output(self._root, "log", "-1", "--format=%H", "--", self._lock) or b"").decode().strip()
-        # With --quiet, git diff fails if there is a difference: the lock was rebuilt, but not committed.
-        if not commit or git_output(self._root, "diff", "--quiet", commit, "--", self._lock) is None:
+    def _files(self) -> RevisionFiles | None:
+        """The files of the last commit that changed the lock; None if there is none, or the lock was changed since."""
+        # Not `git log`, which may run a program to verify signatures, nor `git diff`, which runs filters.
+        commit = (git_output(self._root, "rev-list", "-1", "HEAD", "--", self._lock) or b"").decode().strip()
+        if not commit:
             return None
-        return commit
+        try:
+            files = Repository(self._root).files(Revision(commit=commit, label=commit[:7]))
+            committed, present = files.read(self._lock), (self._root / self._lock).read_bytes()
+        except (CacheunitError, OSError):
+            return None
+        if committed is None or committed.replace(b"\r\n", b"\n") != present.replace(b"\r\n", b"\n"):
+            return None  # the lock was built again, but not committed
+        return files

@@ -13,7 +13,7 @@ import os
 from stat import S_ISDIR
 
 from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
-from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below, parent_folders
+from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, parent_folders
 from cacheunit_build.adapters.storage.file_stat import surely_before
 from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged
 from cacheunit_build.domain.file_names import files_of_artifacts
@@ -70,7 +70,7 @@ class BuildStamp:
         try:
             if self._inputs_match(trust_stats=trust_stats) and match(self._paths()):
                 return _read_output(self._folder, name, self._contents["outputs"][name])
-        except (OSError, LinkedFolderError, KeyError, TypeError, ValueError, AttributeError):
+        except (OSError, RefusedPathError, KeyError, TypeError, ValueError, AttributeError):
             return None
         return None
 
@@ -85,12 +85,15 @@ class BuildStamp:
             return False
         if any(os.path.lexists(f"{root}{path}") for path in stamp["absent"]):
             return False
-        prefixes, build = stamp["folders"]
+        prefixes, templates, build = stamp["folders"]
+        files_below(root, templates)  # raises where a build would report a name or a link
         manifests, artifacts = _manifests_below(root, prefixes), files_below(root, build)
         if artifacts != stamp["artifacts"]:  # other files may share the build folder
             targets = {path.rpartition("/")[2].rpartition(".")[0] for path in stamp["artifacts"]}
             artifacts = sorted(files_of_artifacts(artifacts, build, targets))
-        return [artifacts, manifests] == [stamp["artifacts"], stamp["manifests"]]
+        if [artifacts, manifests] != [stamp["artifacts"], stamp["manifests"]]:
+            return False
+        return not DiskNames(root).twins([*manifests, *stamp["others"]])
 
     def _paths(self) -> list[str]:
         return [*self._contents["manifests"], *self._contents["artifacts"], *self._contents["others"]]
@@ -160,7 +163,7 @@ def write_stamp(
     prefixes, _, build = record.folders
     contents = {
         **made_with,
-        "folders": [prefixes, build],
+        "folders": list(record.folders),
         "manifests": manifests,
         "artifacts": artifacts,
         "others": others,

@@ -1,18 +1,32 @@
-"""Finds the root of a project, and the files below a folder. Imports next to nothing, since the fast path needs it."""
+"""Finds the root of a project, the files below a folder, and the names that files have on disk.
+
+Imports next to nothing, since the fast path needs it.
+"""
 
 from __future__ import annotations
 
 import os
 
 from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.names import composed, is_utf8, printable_name, same_composed, twins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class LinkedFolderError(Exception):
-    """A folder is a link, and so would be read twice or from elsewhere; the argument is its path."""
+class RefusedPathError(Exception):
+    """A file or folder that is not read, since another system would find another one or none.
+
+    Attributes:
+        path: its path, in printable form.
+        message: why it is refused.
+        hint: what would help.
+    """
+
+    def __init__(self, path: str, message: str, hint: str) -> None:
+        super().__init__(path, message, hint)
+        self.path, self.message, self.hint = printable_name(path), message, hint
 
 
 def find_root(start: str) -> str:
@@ -48,30 +62,142 @@ def files_below(root: str, folder: str) -> list[str]:
 
     Args:
         root: a folder, with a slash at its end.
-        folder: a folder, relative to `root`, as the paths are.
+        folder: a composed path relative to `root`, as the result is.
 
     Raises:
-        LinkedFolderError: a folder is a link.
+        RefusedPathError: a folder is a link, a name is not UTF-8, or two names differ only in their normal form.
     """
     files: list[str] = []
-    folders = [folder]
+    names = DiskNames(root)
+    folders = [names.on_disk(folder)]
+    linked = names.linked_folder(f"{folders[0]}/")
+    if linked is not None:
+        raise linked_folder_error(linked)
     while folders:
         parent = folders.pop()
         try:
-            entries = list(os.scandir(f"{root}{parent}"))
+            entries = [entry for entry in os.scandir(f"{root}{parent}") if not entry.name.startswith(".")]
         except OSError:
             continue
+        not_ascii = [entry.name for entry in entries if not entry.name.isascii()]
+        if not_ascii:
+            refuse_unclear_names(parent, not_ascii)
         for entry in entries:
-            if entry.name.startswith("."):
-                continue
             path = f"{parent}/{entry.name}"
             if not _is_folder(entry):
                 files.append(path)
             elif entry.is_symlink():
-                raise LinkedFolderError(_composed(path))
+                raise linked_folder_error(path)
             else:
                 folders.append(path)
-    return sorted(map(_composed, files))
+    return sorted(map(composed, files))
+
+
+def refuse_unclear_names(folder: str, names: Iterable[str]) -> None:
+    """Refuses names in a folder that are not UTF-8, or that differ only in their normal form.
+
+    Raises:
+        RefusedPathError: there is such a name.
+    """
+    names = sorted(names)
+    for name in names:
+        if not is_utf8(name):
+            raise RefusedPathError(_join(folder, name), "the name is not UTF-8", "rename it")
+    forms = same_composed(names)
+    if forms:
+        message = f"two names differ only in their normal form: {' and '.join(forms[:2])}"
+        raise RefusedPathError(composed(folder), message, "rename or remove one of them")
+
+
+def linked_folder_error(path: str) -> RefusedPathError:
+    """Returns the error for a folder that is a link."""
+    from cacheunit_build.domain.paths import LINKED_FOLDER, LINKED_FOLDER_HINT
+
+    return RefusedPathError(composed(path), LINKED_FOLDER, LINKED_FOLDER_HINT)
+
+
+class DiskNames:
+    """Finds the names that files have on disk, where some systems list `e` and an accent for `\u00e9`.
+
+    Folders are listed once, and only for names that are not ASCII.
+
+    Args:
+        root: the root of the project, with a slash at its end.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._listed: dict[str, dict[str, list[str]]] = {}
+        self._links: dict[str, bool] = {"": False}
+
+    def on_disk(self, path: str) -> str:
+        """Returns a composed path with the names on disk; what does not exist keeps its composed name.
+
+        Raises:
+            RefusedPathError: two names on disk differ only in their normal form.
+        """
+        if path.isascii():
+            return path
+        found = ""
+        for part in path.split("/"):
+            names = [] if part.isascii() else self._names_in(found).get(part, [])
+            if len(names) > 1:
+                refuse_unclear_names(found, names)
+            found = _join(found, names[0] if names else part)
+        return found
+
+    def linked_folder(self, path: str) -> str | None:
+        """Returns the first folder above a file that is a link; None where none is. Each folder is looked at once."""
+        folder = path.rpartition("/")[0]
+        if folder not in self._links:
+            above = self.linked_folder(folder)
+            if above is not None:
+                return above
+            self._links[folder] = os.path.islink(f"{self._root}{folder}")
+        return folder if self._links[folder] else None
+
+    def link_target(self, path: str) -> str | None:
+        """Returns where the link at a composed path points to, an absolute target inside of the root made relative.
+
+        None for what is not a link, or does not exist.
+        """
+        on_disk = self.on_disk(path)
+        try:
+            target = os.readlink(f"{self._root}{on_disk}")
+        except OSError:
+            return None
+        if os.path.isabs(target):
+            folder, name = os.path.split(target)
+            real = f"{os.path.realpath(folder)}/{name}"
+            if real.startswith(self._root):
+                target = os.path.relpath(real, os.path.dirname(f"{self._root}{on_disk}"))
+        return composed(target.replace(os.sep, "/"))
+
+    def twins(self, paths: Iterable[str]) -> dict[str, str]:
+        """Returns path -> a path on disk that is another one here, and the same one on some systems."""
+        return twins(paths, self._visible_names)
+
+    def _visible_names(self, folder: str) -> list[str]:
+        try:
+            return list(filter(is_utf8, os.listdir(f"{self._root}{self.on_disk(folder)}")))
+        except OSError:
+            return []
+
+    def _names_in(self, folder: str) -> dict[str, list[str]]:
+        """Returns composed name -> names on disk of what is in a folder."""
+        if folder not in self._listed:
+            names: dict[str, list[str]] = {}
+            self._listed[folder] = names
+            try:
+                for name in os.listdir(f"{self._root}{folder}"):
+                    names.setdefault(composed(name), []).append(name)
+            except OSError:
+                pass
+        return self._listed[folder]
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 def parent_folders(files: Iterable[str]) -> set[str]:
@@ -89,12 +215,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _composed(path: str) -> str:
-    """Returns a path with composed characters, in which some file systems list names decomposed."""
-    if path.isascii():
-        return path
-    import unicodedata
-
-    return unicodedata.normalize("NFC", path)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
 from cacheunit_build.adapters.storage.cache_folder import CacheFolder
-from cacheunit_build.adapters.storage.discovery import LinkedFolderError, files_below
+from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, linked_folder_error
 from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
 from cacheunit_build.adapters.storage.locks import BuildLock
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.paths import follow_links
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from cacheunit_build.domain.errors import CacheunitError
 
 MAX_BYTES = 256 * 2**20
 """The size up to which a file is read: more than that of any vocabulary."""
@@ -54,7 +57,7 @@ class DiskFiles:
         self._contents: dict[str, bytes | None] = {}
         self._observed: dict[str, ObservedFile] = {}
         self._known: dict[str, str | None] = {}
-        self._linked: dict[str, bool] = {}
+        self._names = DiskNames(self._prefix)
         self._lock = BuildLock(CacheFolder(str(self.root)))
 
     def read(self, path: str) -> bytes | None:
@@ -69,35 +72,39 @@ class DiskFiles:
         return self._contents[path]
 
     def _read_now(self, path: str) -> bytes | None:
-        full_path = f"{self._prefix}{path}"
+        full_path = self._full_path(path)
         try:
-            stat = self._stat_inside(path, full_path)
-            if stat is None and not os.path.lexists(full_path):
-                return None
+            stat = stat_unless_link(full_path)
+            if stat is None:
+                if not os.path.lexists(full_path):
+                    return None
+                full_path = self._full_path(follow_links(path, self._names.link_target))
+                stat = stat_of(full_path)
             data = _read_regular_file(full_path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        except RuntimeError:
-            raise fail(f'"{path}" is a link to itself') from None
+        except RefusedPathError as error:
+            raise _refused(error) from None
         except OSError as error:
             raise fail(f'cannot read "{path}": {error.strerror or error}') from None
         if stat is not None:
             self._observed[path] = (fingerprint(data), stat)
         return data
 
-    def _stat_inside(self, path: str, full_path: str) -> list[int] | None:
-        """Returns the stat of a file, None where there is no such file.
+    def _full_path(self, path: str) -> str:
+        """Returns the path on disk of a file.
 
         Raises:
-            CacheunitError: a link leads out of the root.
+            CacheunitError: a folder above it is a link, or two names differ only in their normal form.
         """
-        linked = self._has_linked_folder(path)
-        stat = None if linked else stat_unless_link(full_path)
-        if stat is not None or (not linked and not os.path.lexists(full_path)):
-            return stat
-        if not Path(full_path).resolve().is_relative_to(self.root):
-            raise fail(f'"{path}" leads out of the project through a link', hint="copy the file into the project")
-        return stat_of(full_path)
+        try:
+            on_disk = self._names.on_disk(path)
+        except RefusedPathError as error:
+            raise _refused(error) from None
+        linked = self._names.linked_folder(on_disk)
+        if linked is not None:
+            raise _refused(linked_folder_error(linked))
+        return f"{self._prefix}{on_disk}"
 
     def fingerprint(self, path: str) -> str | None:
         """Returns the fingerprint of a file's bytes as they are now, None where there is no such file."""
@@ -116,44 +123,42 @@ class DiskFiles:
 
     def _known_now(self, path: str) -> str | None:
         recorded = self._recorded.get(path)
-        if recorded is None and not os.path.lexists(f"{self._prefix}{path}"):
+        full_path = self._full_path(path)
+        if recorded is None and not os.path.lexists(full_path):
             return None
-        if recorded is not None and not self._has_linked_folder(path):
-            stat = stat_unless_link(f"{self._prefix}{path}")
+        if recorded is not None:
+            stat = stat_unless_link(full_path)
             if stat is not None and stat == recorded[1] and max(stat[3], stat[4]) < self._trusted_before:
                 self._observed[path] = recorded
                 return recorded[0]
         self.reread += 1
         return self.fingerprint(path)
 
-    def _has_linked_folder(self, path: str) -> bool:
-        """Returns whether a folder above the file is a link; each folder is looked at once."""
-        folder = path.rpartition("/")[0]
-        if not folder:
-            return False
-        if folder not in self._linked:
-            is_link = os.path.islink(f"{self._prefix}{folder}")  # noqa: PTH114 - a Path takes longer to make
-            self._linked[folder] = is_link or self._has_linked_folder(folder)
-        return self._linked[folder]
-
     def observed(self) -> dict[str, ObservedFile]:
         """Returns path -> fingerprint and stat, at that time, of every file that was read or written."""
         return self._observed
 
     def has_folder(self, folder: str) -> bool:
-        """Returns whether there is such a folder."""
-        return (self.root / folder).is_dir()
+        """Returns whether there is such a folder, or a link to one."""
+        try:
+            return os.path.isdir(f"{self._prefix}{self._names.on_disk(folder)}")  # noqa: PTH112 - as the others
+        except RefusedPathError as error:
+            raise _refused(error) from None
+
+    def twins(self, paths: Iterable[str]) -> Mapping[str, str]:
+        """Returns path -> a path on disk that is another one here, and the same one on some systems."""
+        return self._names.twins(paths)
 
     def walk(self, folder: str) -> list[str]:
         """Returns the paths of all files below `folder`, in code point order; names that start with a dot are left out.
 
         Raises:
-            CacheunitError: a folder is a link, and so would be read twice or from elsewhere.
+            CacheunitError: a folder is a link, and so would be read twice or from elsewhere; or a name is unclear.
         """
         try:
             return files_below(self._prefix, folder)
-        except LinkedFolderError as error:
-            raise fail("a link to a folder is not followed", path=str(error)) from None
+        except RefusedPathError as error:
+            raise _refused(error) from None
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Locks the project against other builds, which wait. Where nothing can be written, nothing is locked."""
@@ -165,15 +170,16 @@ class DiskFiles:
         Raises:
             CacheunitError: something cannot be written.
         """
-        commit(self.root, files, removed, lock)
+        on_disk = self._names.on_disk
+        commit(self.root, {on_disk(path): data for path, data in files.items()}, list(map(on_disk, removed)), lock)
         for path, data in {**files, **({} if lock is None else {LOCK_FILE: lock})}.items():
-            stat = stat_of(self.root / path)
+            stat = stat_of(self.root / on_disk(path))
             if stat is not None:
                 self._observed[path] = (fingerprint(data), stat)
 
     def remove_leftovers(self, folder: str) -> None:
         """Removes temporary files that a killed build left. Only for the holder of `exclusive`."""
-        remove_leftovers(self.root, folder)
+        remove_leftovers(self.root, self._names.on_disk(folder))
 
 
 def _read_regular_file(path: str) -> bytes:
@@ -192,3 +198,8 @@ def _read_regular_file(path: str) -> bytes:
         if status.st_size > MAX_BYTES:
             raise OSError(27, f"it is larger than {MAX_BYTES // 2**20} MiB", path)
         return handle.read()
+
+
+def _refused(error: RefusedPathError) -> CacheunitError:
+    """Returns a refused path as a fault."""
+    return fail(error.message, path=error.path, hint=error.hint)

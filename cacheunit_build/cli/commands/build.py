@@ -34,6 +34,10 @@ def build(context: Context, names: tuple[str, ...], target: str | None, form: st
 
         with ProgressBar(context) as progress:
             result = build_project(project.adapters, selection, locked=locked, progress=progress, jobs=jobs)
+    if result.written or result.lock == "written":
+        from cacheunit_build.cli.ignored_files import remark_ignored
+
+        remark_ignored(context, (record.key for record in result.records))
     return report_build(context, result, form)
 
 
@@ -65,7 +69,7 @@ def report_build(context: Context, result: BuildResult, form: str) -> int:
 
 def _print_build(context: Context, result: BuildResult) -> None:
     from cacheunit_build.reports.build import build_blocks
-    from cacheunit_build.reports.check import drift_table
+    from cacheunit_build.reports.check import drift_hint, drift_table
     from cacheunit_build.reports.formatting import plural
 
     for note in result.notes:
@@ -78,6 +82,6 @@ def _print_build(context: Context, result: BuildResult) -> None:
     elif result.drift:
         print_blocks([drift_table(result.drift)])
         context.remark("\nrefused: sources, lock and build/ do not match; nothing was written")
-        context.remark('\nhint: "cacheunit build" updates artifacts and lock from the sources')
+        context.remark(f"\nhint: {drift_hint(result.drift)}")
     else:
         print_blocks(build_blocks(result, reasons=context.verbose))

@@ -45,6 +45,11 @@ def check(context: Context, names: tuple[str, ...], target: str | None, form: st
         from cacheunit_build.builder.proof import prove as prove_project
 
         result = replace(result, proof=prove_project(project.reopened().adapters, IsolatedRebuild(), jobs=jobs))
+    if result.notes and not result.faults:  # there is no lock, or no build folder
+        from cacheunit_build.cli.ignored_files import remark_ignored
+        from cacheunit_build.lockfile.format import read_lock
+
+        remark_ignored(context, read_lock(project.files).entries)
     return report_check(context, result, form)
 
 
@@ -64,7 +69,7 @@ def report_check(context: Context, result: CheckResult, form: str) -> int:
 
 
 def _print_check(context: Context, result: CheckResult) -> None:
-    from cacheunit_build.reports.check import check_blocks
+    from cacheunit_build.reports.check import check_blocks, drift_hint
 
     for note in result.notes:
         context.remark(f"note: {note}")
@@ -73,4 +78,4 @@ def _print_check(context: Context, result: CheckResult) -> None:
         return
     print_blocks(check_blocks(result))
     if result.drift:
-        context.remark('\nhint: "cacheunit build" updates artifacts and lock from the sources')
+        context.remark(f"\nhint: {drift_hint(result.drift)}")

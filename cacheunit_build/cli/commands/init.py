@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def init(context: Context, files: tuple[Path, ...]) -> int:
     """Create a project in the folder, with a prefix for each existing prompt FILE. No existing file is changed."""
     from cacheunit_build.adapters.storage.project_files import DiskFiles
+    from cacheunit_build.cli.ignored_files import remark_ignored
     from cacheunit_build.cli.scaffold import new_project
+    from cacheunit_build.domain.settings import DEFAULT_TARGET
 
     project = DiskFiles(context.folder)
     new_files = new_project(_prompts(context.folder / file for file in files))
@@ -38,6 +40,8 @@ def init(context: Context, files: tuple[Path, ...]) -> int:
         missing = _missing_lines(new_files[path], project.read(path) or b"")
         if missing:
             context.remark(f"note: {path} already exists; add to it:\n{missing}")
+    names = (path.removeprefix("prefixes/").removesuffix(".yaml") for path in new_files if path.startswith("prefixes/"))
+    remark_ignored(context, ((name, DEFAULT_TARGET) for name in names))
     context.remark('\nnext: "cacheunit build"')
     return OK
 
@@ -63,12 +67,15 @@ def _prompts(files: Iterable[Path]) -> dict[str, str]:
     """
     from cacheunit_build.cli.scaffold import prefix_name
     from cacheunit_build.domain.document import decode
+    from cacheunit_build.domain.names import folded
 
     prompts: dict[str, str] = {}
+    names: set[str] = set()
     for file in files:
         name = prefix_name(file.name.partition(".")[0])
-        if name in prompts:
+        if folded(name) in names:
             raise fail(f'two of the files would be prefix "{name}"', hint="rename one of them")
+        names.add(folded(name))
         prompts[name] = decode(read_file(file), str(file))
     return prompts
 
