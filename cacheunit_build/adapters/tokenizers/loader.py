@@ -147,7 +147,7 @@ def _folders(spec: TokenizerSpec) -> list[Path]:
         CacheunitError: it is not the name of a package.
     """
     name = str(spec.package)
-    if not all(part.isidentifier() for part in name.split(".")):
+    if not all(part.replace("-", "_").isidentifier() for part in name.split(".")):
         raise fail(f'"{shortened(name)}" is not the name of a package')
     package, *inner = name.split(".")
     return [folder.joinpath(*inner) for folder in _package_folders(package)]
