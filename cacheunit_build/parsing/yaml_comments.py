@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NEXT_COMMENT = re.compile(r"[ \t]+(#[^\n]*)")
+_ANY_COMMENT = re.compile(r"\S[ \t]#")
+_EMPTY_VALUE = re.compile(r"(?<=:)[ \t]+(#[^\n]*)")
 _PAIRS = {"(": ")", "[": "]", "{": "}", "\u201c": "\u201d", "\u201e": "\u201c", "\u00ab": "\u00bb"}
 _QUOTES = ('"', "`")
 _OPEN_END = re.compile(
@@ -39,7 +41,7 @@ class CutText:
 
 
 def cut_texts(text: str, path: str) -> Iterator[CutText]:
-    """Yields each scalar without quotes that seems to go on in the comment behind it.
+    """Yields each scalar without quotes that seems to go on in the comment behind it, in the order of the file.
 
     written                              cut, since
     note: You are helper (issue #12)     the comment closes what the text opens
@@ -51,19 +53,21 @@ def cut_texts(text: str, path: str) -> Iterator[CutText]:
     Raises:
         CacheunitError: a syntax error, or a limit that is exceeded.
     """
+    if not _ANY_COMMENT.search(text):
+        return
+    end = 0
     for scalar in scalars(compose(text, path)):
-        match = _NEXT_COMMENT.match(text, scalar.end_mark.index)
-        if (
-            match is not None
-            and not scalar.style
-            and _seems_cut(scalar.value, match[1], match.start(1) - match.start())
-        ):
+        start, former_end, end = scalar.start_mark.index, end, scalar.end_mark.index
+        match = None if scalar.style else _NEXT_COMMENT.match(text, end)
+        if match is None and start == end:  # in brackets, an empty value has the place of what follows its comment
+            match = _EMPTY_VALUE.search(text, former_end, start)
+        if match is not None and _seems_cut(scalar.value, match[1], match.start(1) - match.start()):
             yield CutText(offset=match.start(1), text=scalar.value, comment=match[1].rstrip())
 
 
 def _seems_cut(text: str, comment: str, spaces: int) -> bool:
     """Returns whether a text without quotes seems to go on in the comment that follows after so many spaces."""
-    if spaces > 1:
+    if spaces > 1 or comment.startswith("# cacheunit:"):
         return False
     joined = comment[1:2].isalnum()
     if not text:
