@@ -61,9 +61,11 @@ _CONFUSABLE = str.maketrans(
     "aeopcyxijsdhqwkmtbh" + "oavpiktux" + "oii_",
 )
 # {% include "x" %}, {{ macro("x") }}, {% set name = "x" %}
-_REFERENCE = re.compile(
-    r"\{%[-+]?\s*(?:include|import|from|extends)\b.*?%\}|\{\{.*?\}\}|\{%[-+]?\s*set\b.*?%\}", re.DOTALL
-)
+_REFERENCES = {
+    "%}": re.compile(r"\{%[-+]?\s*(?:include|import|from|extends|set)\b.*?%\}", re.DOTALL),
+    "}}": re.compile(r"\{\{.*?\}\}", re.DOTALL),
+}
+"""The end of a statement or expression -> a pattern for those that may name a template."""
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
 _MAX_SHOWN = 30
 # Files for people, which no template includes.
@@ -115,8 +117,9 @@ def unused_templates(
 
 def _quoted_names(text: str) -> Iterator[str]:
     """Yields every quoted text in the expressions, includes, imports and `set` statements of a template."""
-    for match in _REFERENCE.finditer(text):
-        yield from (double or single for double, single in _QUOTED.findall(match[0]))
+    for end, pattern in _REFERENCES.items():
+        for match in pattern.finditer(text, 0, text.rfind(end) + len(end)):  # behind the last end nothing can match
+            yield from (double or single for double, single in _QUOTED.findall(match[0]))
 
 
 def cut_texts(text: str, path: str) -> Iterator[tuple[Location, Problem]]:
