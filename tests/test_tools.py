@@ -87,8 +87,8 @@ def as_json(value: object) -> str:
 def test_every_form_becomes_the_same_canonical_tool(form: str) -> None:
     parameters = {
         "properties": {
-            "level": {"enum": ["low", "high", "medium"], "type": "string"},
             "query": {"description": "What to look for.", "type": "string"},
+            "level": {"enum": ["low", "high", "medium"], "type": "string"},
         },
         "required": ["level", "query"],
         "type": "object",
@@ -180,7 +180,7 @@ def _compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 _objects = _compound(st.recursive(_leaves, _compound, max_leaves=8))
 
-NAMED = {"properties", "patternProperties", "$defs", "dependentSchemas"}
+NAMED = {"patternProperties", "$defs", "dependentSchemas"}
 LISTED = {"oneOf", "anyOf", "allOf", "prefixItems"}
 NESTED = {"items", "additionalProperties", "not", "if", "then", "contains", "propertyNames", "unevaluatedProperties"}
 
@@ -200,13 +200,21 @@ class SchemaCopy:
         return {key: self._value(key, schema[key]) for key in self.keys(schema)}
 
     def _value(self, key: str, value: Any) -> Any:  # noqa: ANN401
+        if key == "properties":  # their order is that of the arguments
+            return {name: self.schema(item) for name, item in value.items()}
         if key in NAMED:
             return {name: self.schema(value[name]) for name in self.keys(value)}
         if key in LISTED:
             return [self.schema(item) for item in value]
         if key == "dependentRequired":
             return {name: self.names(value[name]) for name in self.keys(value)}
-        return self.names(value) if key == "required" else self.schema(value) if key in NESTED else value
+        return self.names(value) if key == "required" else self.schema(value) if key in NESTED else self.plain(value)
+
+    def plain(self, value: Any) -> Any:  # noqa: ANN401
+        """Copies a value that is no schema: an item of `enum`, a default."""
+        if isinstance(value, list):
+            return [self.plain(item) for item in value]
+        return {key: self.plain(value[key]) for key in self.keys(value)} if isinstance(value, dict) else value
 
 
 class ShuffledSchema(SchemaCopy):
@@ -254,9 +262,9 @@ LISTS_IN_ORDER: Json = {
     "anyOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}],
     "allOf": [{"minLength": 2}, {"maxLength": 9}, {"pattern": "^b"}],
     "prefixItems": [{"type": "string"}, {"type": "boolean"}, {"type": "integer"}],
-    "examples": ["z", "a", {"z": 1, "a": 2}],
-    "const": {"z": [2, 1], "a": 1},
-    "default": {"required": ["z", "a"], "enum": 1},
+    "examples": ["z", "a", {"a": 2, "z": 1}],
+    "const": {"a": 1, "z": [2, 1]},
+    "default": {"enum": 1, "required": ["z", "a"]},
     "type": ["string", "null", "integer"],
 }
 
@@ -273,8 +281,129 @@ def test_a_property_named_like_a_keyword_is_a_property(name: str) -> None:
     inner: Json = {"type": "array", "items": {"type": "string"}, "enum": [["z"], ["a"]]}
     schema = schema_of({"type": "object", "required": ["z", name], "properties": {"z": True, name: inner}})
     assert as_json(schema["properties"][name]) == as_json(dict(sorted(inner.items())))
-    assert list(schema["properties"]) == sorted([name, "z"])
+    assert list(schema["properties"]) == ["z", name]
     assert schema["required"] == sorted(["z", name])
+
+
+def test_the_properties_keep_their_order_at_every_depth() -> None:
+    def arguments(**more: object) -> Json:
+        return {"properties": {"thinking": {"type": "string"}, "properties": {}, "label": {}, **more}}
+
+    def names(schema: Any) -> list[str]:  # noqa: ANN401
+        return list(schema["properties"])
+
+    inner = arguments()
+    schema = schema_of(
+        {
+            **arguments(a={**inner, "items": inner}, properties=inner),
+            **{key: [inner] for key in ("oneOf", "anyOf", "allOf", "prefixItems")},
+            **dict.fromkeys(
+                ("items", "not", "if", "then", "else", "contains", "additionalProperties", "x-schema"), inner
+            ),
+            **{
+                key: {"b": inner, "a": inner}
+                for key in ("$defs", "definitions", "patternProperties", "dependentSchemas")
+            },
+            "dependencies": {"b": inner, "a": ["y", "x"]},
+        }
+    )
+    order = ["thinking", "properties", "label"]
+    assert names(schema) == [*order, "a"]
+    assert names(schema["properties"]["a"]) == names(schema["properties"]["properties"]) == order
+    assert names(schema["properties"]["a"]["items"]) == names(schema["dependencies"]["b"]) == order
+    assert all(names(schema[key][0]) == order for key in ("oneOf", "anyOf", "allOf", "prefixItems"))
+    assert all(names(schema[key]) == order for key in ("items", "not", "if", "contains", "x-schema"))
+    for key in ("$defs", "definitions", "patternProperties", "dependentSchemas"):
+        assert list(schema[key]) == ["a", "b"]
+        assert names(schema[key]["b"]) == order
+    assert as_json(schema["dependencies"]["a"]) == '["x", "y"]'
+
+
+UNORDERED: Json = {
+    "dependencies": {"b": ["y", "x"], "a": {"type": "object", "minProperties": 1}},
+    "dependentRequired": {"b": ["y", "x"], "a": []},
+    "dependentSchemas": {"b": {"type": "object", "minProperties": 1}, "a": True},
+    "enum": [{"b": {"d": 1, "c": [{"f": 1, "e": 2}]}, "a": 2}],
+    "const": {"properties": {"b": 1, "a": 2}},
+    "default": {"b": {"d": 1, "c": 2}, "a": 2},
+    "examples": [{"b": 1, "a": 2}],
+    "x-vendor": {"b": {"d": 1, "c": 2}, "a": [{"f": 1, "e": 2}]},
+    "discriminator": {"propertyName": "kind", "mapping": {"b": "#/b", "a": "#/a"}},
+    "$defs": {"b": {"type": "string", "minLength": 1}, "a": {}},
+    "items": {"type": "string", "minLength": 1},
+    "if": {"type": "object", "minProperties": 1},
+    "additionalItems": {"type": "string", "minLength": 1},
+    "unevaluatedItems": {"type": "string", "minLength": 1},
+    "contentSchema": {"type": "string", "minLength": 1},
+}
+
+
+def reversed_keys(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns a value with the keys of every object in reverse."""
+    if isinstance(value, list):
+        return [reversed_keys(item) for item in value]
+    return {key: reversed_keys(value[key]) for key in reversed(value)} if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("keyword", UNORDERED)
+def test_the_order_of_keys_in_any_other_keyword_does_not_change_bytes(keyword: str) -> None:
+    schema = {"type": "object", "properties": {"p": {"description": "d", keyword: UNORDERED[keyword]}}}
+    assert as_json(schema_of(schema)) == as_json(schema_of(reversed_keys(schema)))
+
+
+DRAFTS = {
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "draft-07": "http://json-schema.org/draft-07/schema#",
+    "draft-06": "http://json-schema.org/draft-06/schema",
+    "draft-04": "https://json-schema.org/draft-04/schema#",
+}
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_a_schema_is_checked_by_the_draft_that_it_declares(draft: str) -> None:
+    old = {"properties": {"a": {"items": [{"type": "string"}], "additionalItems": False}}}
+    exclusive = {"properties": {"a": {"minimum": 0, "exclusiveMinimum": True}}}
+    for schema, drafts in ((old, set(DRAFTS) - {"2020-12"}), (exclusive, {"draft-04"})):
+        declared = {"$schema": DRAFTS[draft], **schema}
+        if draft in drafts:
+            assert schema_of(declared)["$schema"] == DRAFTS[draft]
+        else:
+            with pytest.raises(CacheunitError, match=f"not valid JSON Schema .{draft}. at properties.a") as caught:
+                schema_of(declared)
+            assert f"valid by {max(drafts, key=list(DRAFTS)[::-1].index)}" in str(caught.value)
+
+
+def test_a_schema_without_a_draft_that_an_older_one_allows_is_refused_with_its_name() -> None:
+    with pytest.raises(CacheunitError, match='valid by draft-04: declare the draft by "\\$schema"'):
+        schema_of({"properties": {"a": {"minimum": 0, "exclusiveMinimum": True}}})
+
+
+@pytest.mark.parametrize("uri", ["http://json-schema.org/draft-03/schema#", "https://example.com/s", "", 5, ["a"]])
+def test_an_unknown_draft_is_refused_with_the_known_ones(uri: object) -> None:
+    with pytest.raises(CacheunitError, match="unknown draft of JSON Schema") as caught:
+        schema_of({"$schema": uri})
+    assert "2020-12, 2019-09, draft-07, draft-06, draft-04" in str(caught.value)
+
+
+def test_references_are_never_looked_up() -> None:
+    refs = {
+        "a": {"$ref": "https://203.0.113.1/s.json"},
+        "b": {"$ref": "#/properties/b"},
+        "c": {"$ref": "file:///etc/x"},
+    }
+    for draft in DRAFTS.values():
+        assert schema_of({"$schema": draft, "properties": refs})["properties"] == refs
+
+
+def test_a_schema_that_is_too_deep_and_a_file_with_too_many_values_are_faults() -> None:
+    deep: Json = {}
+    for _ in range(60):
+        deep = {"properties": {"a": deep}}
+    with pytest.raises(CacheunitError, match="nested"):
+        schema_of(deep)
+    with pytest.raises(CacheunitError, match="more than 50,000 values in one tool file"):
+        tools_of({"name": "t", "parameters": {"enum": [0] * 50_000}})
 
 
 def test_names_in_dependent_required_are_sorted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.manifest import Manifest, Variant
-    from cacheunit_build.domain.prompt import Tool
+    from cacheunit_build.domain.prompt import Rendered, Tool
     from cacheunit_build.domain.protocols import CompileInputs, Selection
     from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.target import Target
@@ -119,6 +120,8 @@ class PrefixCompiler:
             CacheunitError: the faults of all targets.
         """
         rendered = self._renderer.render(variant)
+        if blank := _blank_texts(variant, rendered):
+            raise CacheunitError(*blank)
         rendered = replace(rendered, lookups=(*inputs.lookups, *rendered.lookups))
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
@@ -187,6 +190,27 @@ class PrefixCompiler:
                 raise
             table = self._settings.fault("", "target", target.name)
             raise CacheunitError(*error.faults_at(table.path, table.line)) from None
+
+
+def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
+    """Returns a fault for a system text and for each example without a visible character, which providers refuse."""
+    manifest = variant.manifest
+    faults = []
+    if manifest.system and _is_blank(rendered.system):
+        faults.append(manifest.fault(f"{variant.name}: the system text is blank", "system"))
+    for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
+        if _is_blank(turn.text):
+            key = "text" if example.template is None else "template"
+            message = f"{variant.name}: the text of example {index + 1} is blank"
+            faults.append(
+                manifest.fault(message, "examples", index, key, hint="providers refuse blank messages: remove it")
+            )
+    return faults
+
+
+def _is_blank(text: str) -> bool:
+    """Returns whether a text has no visible character: nothing but white space, control and format characters."""
+    return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
 
 
 class _Inputs:

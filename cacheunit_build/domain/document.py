@@ -10,6 +10,10 @@ from cacheunit_build.domain.errors import fail
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MEBIBYTE = 1 << 20
+MOST_SOURCE_BYTES = 16 * MEBIBYTE
+"""The most bytes of a manifest, template, data or tool file."""
+
 Keys = tuple[str | int, ...]
 """The keys and indexes that lead from the top of a document to one of its values."""
 
@@ -40,16 +44,19 @@ def nearest_line(lines: Mapping[Keys, int], keys: Keys) -> int | None:
     return lines.get(keys)
 
 
-def decode(data: bytes, path: str) -> str:
+def decode(data: bytes, path: str, most_bytes: int = MOST_SOURCE_BYTES) -> str:
     """Returns UTF-8 bytes as text, without a byte-order mark and with LF line ends.
 
     Args:
         data: the bytes of a file.
         path: the file, for messages.
+        most_bytes: the most bytes that such a file may have.
 
     Raises:
-        CacheunitError: the bytes are not UTF-8; names the line.
+        CacheunitError: the file is too large, or the bytes are not UTF-8; names the line.
     """
+    if len(data) > most_bytes:
+        raise fail(f"larger than {most_bytes // MEBIBYTE} MiB", path=path)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -66,3 +73,11 @@ def decode(data: bytes, path: str) -> str:
 def normalize_newlines(text: str) -> str:
     """Returns `text` with CRLF and CR replaced by LF."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+_LONGEST_SHOWN = 80
+
+
+def shortened(text: str) -> str:
+    """Returns a text of a file as messages show it: at most 80 characters."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"

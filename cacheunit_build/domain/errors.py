@@ -53,11 +53,29 @@ def fail(message: str, *, path: str | None = None, line: int | None = None, hint
     return CacheunitError(Fault(message=message, path=path, line=line, hint=hint))
 
 
+_MOST_FAULTS = 50
+"""The most faults of one file that are reported."""
+
+
+def first_faults(faults: Iterable[Fault]) -> list[Fault]:
+    """Returns the faults of one file; where there are very many, the first ones, and one that counts the others."""
+    listed = list(faults)
+    more = len(listed) - _MOST_FAULTS
+    if more <= 0:
+        return listed
+    return [*listed[:_MOST_FAULTS], Fault(message=f"{more:,} more errors in this file", path=listed[0].path)]
+
+
+_LONGEST_WORD = 200
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Returns a hint that names the known word nearest to `word`; None where none is near."""
     import difflib
 
-    candidates = sorted(set(known))
+    if len(word) > _LONGEST_WORD:
+        return None
+    candidates = sorted({name for name in known if len(name) <= _LONGEST_WORD})
     near = difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
     if not near:
         folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}

@@ -54,9 +54,11 @@ def is_artifact_name(prefix: str, target: str) -> bool:
 
     A manifest gives no others; a lock that was written by hand may have `../../elsewhere`.
     """
-    parts = (*prefix.split("/"), target)
-    hidden = any(not part or part.startswith(".") for part in parts)
-    return not hidden and "/" not in target and not any(char < " " or char in "\\\x7f" for char in prefix + target)
+    from cacheunit_build.domain.names import name_problem
+
+    return all(
+        part and not part.startswith(".") and name_problem(part) is None for part in (*prefix.split("/"), target)
+    )
 
 
 def files_of_artifacts(files: Iterable[str], build: str, targets: Collection[str]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, manifest_names
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lint.context import LintContext
 from cacheunit_build.lint.divergence import similar_pairs
@@ -17,7 +19,7 @@ from cacheunit_build.lint.results import LintResult, Location, Violation
 from cacheunit_build.lint.rule import SEVERITIES
 from cacheunit_build.lint.rules.cu2_leaks import SECRET
 from cacheunit_build.lint.rules.cu4_layout import MAJORITY, PrefixText, prefixes_diverge_early
-from cacheunit_build.lint.rules.cu5_project import similar_names, unused_templates
+from cacheunit_build.lint.rules.cu5_project import cut_texts, similar_names, unused_templates
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ class _ProjectLinter:
         if self._is_whole_project:
             yield from self._similar_prefixes()
             yield from self._template_files()
-        yield from self._ignore_comments()
+        yield from self._source_comments()
 
     def _prefixes_diverge(self) -> Iterator[Violation]:
         """Yields pairs of prefixes of one target that share most of their text, but not their beginning."""
@@ -142,8 +144,11 @@ class _ProjectLinter:
         for path, problem in (*unused_templates(templates, looked_up, folder), *similar_names(templates, "template")):
             yield Violation.of(problem, Location(path=path, line=1))
 
-    def _ignore_comments(self) -> Iterator[Violation]:
-        """Yields ignore comments that name no known rule, each with the first prefix that reads the file."""
+    def _source_comments(self) -> Iterator[Violation]:
+        """Yields ignore comments that name no known rule, and comments that cut a text of a YAML file.
+
+        Each has the first prefix that reads the file.
+        """
         prefix_by_path: dict[str, str] = {}
         for record in self._compiled.records:
             for lookup in record.lookups:
@@ -152,6 +157,10 @@ class _ProjectLinter:
         for path, prefix in sorted(prefix_by_path.items()):
             for comment in self._context.suppressions(path).invalid_comments:
                 yield Violation.of(comment.problem, comment.location, prefix)
+            if path.lower().endswith((".yaml", ".yml")):
+                with contextlib.suppress(CacheunitError):  # a template, whose name only looks like YAML
+                    for location, problem in cut_texts(self._context.sources.text(path), path):
+                        yield Violation.of(problem, location, prefix)
 
 
 def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]]) -> list[Violation]:

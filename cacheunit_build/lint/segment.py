@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.lint.rule import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.lint.rule import Rule, Severity
 
@@ -58,12 +61,13 @@ _EXAMPLE_WORD = re.compile(
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",
     re.IGNORECASE,
 )
+_MOST_MATCHES = 500
 _LINE_CONTEXT = 160
 """Characters of a line that are read on each side of a match, since a line may be a whole document."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Spans:
+class Spans:
     """Sorted spans that do not overlap, for quick look-up.
 
     Attributes:
@@ -75,7 +79,7 @@ class _Spans:
     ends: tuple[int, ...]
 
     @classmethod
-    def joined(cls, spans: list[tuple[int, int]]) -> _Spans:
+    def joined(cls, spans: list[tuple[int, int]]) -> Spans:
         """Joins spans that overlap or touch: (0, 4), (2, 6), (9, 12) become (0, 6), (9, 12)."""
         starts: list[int] = []
         ends: list[int] = []
@@ -90,6 +94,11 @@ class _Spans:
     def __contains__(self, offset: int) -> bool:
         index = bisect_right(self.starts, offset) - 1
         return index >= 0 and offset < self.ends[index]
+
+    def overlaps(self, span: tuple[int, int]) -> bool:
+        """Returns whether a span shares a character with one of these."""
+        index = bisect_left(self.starts, span[1]) - 1
+        return index >= 0 and span[0] < self.ends[index]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,24 +118,28 @@ class Segment:
     tool_line: SourceLine | None = None
 
     @cached_property
-    def _example_spans(self) -> _Spans:
+    def _example_spans(self) -> Spans:
         """The parts that are marked as examples, by an element or by the heading above them."""
         spans = [match.span() for match in _EXAMPLE_ELEMENT.finditer(self.text)]
         for heading in _EXAMPLE_HEADING.finditer(self.text):
             next_heading = re.compile(rf"^#{{1,{len(heading[1])}}} ", re.MULTILINE).search(self.text, heading.end())
             spans.append((heading.start(), next_heading.start() if next_heading else len(self.text)))
-        return _Spans.joined(spans)
+        return Spans.joined(spans)
 
     @cached_property
-    def _code_spans(self) -> _Spans:
+    def _code_spans(self) -> Spans:
         """The parts that are code: fenced, indented, or in backticks."""
         blocks = [match.span() for match in _FENCED_BLOCK.finditer(self.text)]
         blocks += [
             match.span(1) for pattern in (_INDENTED_BLOCK, _LITERAL_BLOCK) for match in pattern.finditer(self.text)
         ]
-        in_blocks = _Spans.joined(blocks)
+        in_blocks = Spans.joined(blocks)
         inline = [match.span() for match in _INLINE_CODE.finditer(self.text) if match.start() not in in_blocks]
-        return _Spans.joined(blocks + inline)
+        return Spans.joined(blocks + inline)
+
+    def finditer(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Yields the matches of a pattern, the first 500 at most: what is repeated so often is one problem."""
+        return islice(pattern.finditer(self.text), _MOST_MATCHES)
 
     def in_code(self, offset: int) -> bool:
         """Returns whether a character is in a code block or in backticks."""
@@ -134,7 +147,8 @@ class Segment:
 
     def line_before(self, offset: int) -> str:
         """Returns the text before a character on its line, 160 characters at most."""
-        return self.text[max(self.text.rfind("\n", 0, offset) + 1, offset - _LINE_CONTEXT) : offset]
+        begin = max(0, offset - _LINE_CONTEXT)
+        return self.text[max(self.text.rfind("\n", begin, offset) + 1, begin) : offset]
 
     def line_around(self, offset: int) -> str:
         """Returns the line of a character, 160 characters at most on each side of it."""

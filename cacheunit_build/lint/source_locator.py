@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.document import decode
@@ -18,6 +19,9 @@ _MAX_CONTEXT = 200
 
 _MIN_LINE = 6
 """Shorter lines of a text with several lines are too common to locate it by."""
+
+_MOST_COMPARED = 200
+"""Places in one file that are compared to tell equal texts apart."""
 
 _LATIN_1 = 0xFF
 
@@ -75,7 +79,8 @@ def _find(source: str, begin: int, text: str, span: tuple[int, int], part: str) 
         part: what to search for: the part, or its first line.
     """
     for spelling in _spellings(part):
-        spans = [(offset, offset + len(spelling)) for offset in _occurrences(source, spelling, begin)]
+        offsets = islice(_occurrences(source, spelling, begin), _MOST_COMPARED)
+        spans = [(offset, offset + len(spelling)) for offset in offsets]
         if spans:
             return max(spans, key=lambda found: _context_length(source, begin, found, text, span))[0]
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,9 +63,10 @@ def parse_suppressions(text: str, path: str) -> Suppressions:
     in_file: frozenset[str] = frozenset()
     by_line: dict[int, frozenset[str]] = {}
     invalid: list[InvalidComment] = []
+    line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
     for comment in _comments(text, path):
-        line = text.count("\n", 0, comment.start()) + 1
-        location = Location(path=path, line=line, column=comment.start() - text.rfind("\n", 0, comment.start()))
+        line = bisect_right(line_starts, comment.start())
+        location = Location(path=path, line=line, column=comment.start() - line_starts[line - 1] + 1)
         codes, problems = _parse_codes(comment[2])
         invalid += [InvalidComment(location=location, problem=problem) for problem in problems]
         if comment[1] == "ignore-file":
@@ -79,7 +81,7 @@ def _comments(text: str, path: str) -> Iterator[re.Match[str]]:
     """Yields the ignore comments of a file: group 1 is `ignore` or `ignore-file`, group 2 the rest."""
     extension = path.rpartition(".")[2].lower()
     if extension != "json":
-        yield from _TEMPLATE_COMMENT.finditer(text)
+        yield from _TEMPLATE_COMMENT.finditer(text, 0, text.rfind("#}") + 2)  # behind the last end nothing can match
     if extension in ("yaml", "yml"):
         yield from _YAML_COMMENT.finditer(text)
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
+from cacheunit_build.domain.document import MEBIBYTE
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, is_artifact_name
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, identity_data
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.document import Document, Keys
     from cacheunit_build.domain.protocols import SourceFiles
 
+MOST_LOCK_BYTES = 256 * MEBIBYTE
 EMPTY_LOCK = Lock(targets={}, entries={})
 _CONFLICT_MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
 _FIRST_VERSION = 1
@@ -79,7 +81,7 @@ def parse_lock(data: bytes, path: str) -> Lock:
         line = text.count("\n", 0, marker.start()) + 1
         raise _unknown("the lock has merge-conflict markers", path, line)
     try:
-        document = read_json(data, path, lines=False)
+        document = read_json(data, path, lines=False, most_bytes=MOST_LOCK_BYTES)
         version = _version(document, data)
         lock_file = _validated(document, data, version)
     except NewerLockError:
@@ -110,7 +112,7 @@ def _version(document: Document, data: bytes) -> int:
         return LOCK_VERSION
     if version > LOCK_VERSION:
         message = f"the lock has version {version}; this cacheunit reads versions up to {LOCK_VERSION}"
-        line = read_json(data, document.path).line(("version",))
+        line = read_json(data, document.path, most_bytes=MOST_LOCK_BYTES).line(("version",))
         hint = "use the cacheunit that wrote it, or a newer one"
         raise NewerLockError(Fault(message=message, path=document.path, line=line, hint=hint))
     return version
@@ -126,9 +128,11 @@ def _validated(document: Document, data: bytes, version: int) -> _LockFile:
     try:
         lock_file = validate(_LockFile, upgrade(document))
     except CacheunitError:
-        return validate(_LockFile, upgrade(read_json(data, document.path)))
+        return validate(_LockFile, upgrade(read_json(data, document.path, most_bytes=MOST_LOCK_BYTES)))
     for message, keys in _misplaced(lock_file):
-        raise fail(message, path=document.path, line=read_json(data, document.path).line(keys))
+        raise fail(
+            message, path=document.path, line=read_json(data, document.path, most_bytes=MOST_LOCK_BYTES).line(keys)
+        )
     return lock_file
 
 

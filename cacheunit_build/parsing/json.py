@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from cacheunit_build.domain.document import Document, decode, normalize_newlines
+from cacheunit_build.domain.document import MOST_SOURCE_BYTES, Document, decode, normalize_newlines, shortened
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cacheunit_build.domain.document import Keys
+
+
+MOST_NESTED = 100
+"""The most levels of lists and mappings in one document."""
+
+MOST_VALUES = 200_000
+"""The most values in one document, keys of mappings included."""
+
+TOO_DEEP = f"nested more than {MOST_NESTED} levels deep"
+TOO_MANY = f"more than {MOST_VALUES:,} values in one file"
 
 
 class SpelledFloat(float):
@@ -38,24 +50,25 @@ class SpelledFloat(float):
     __repr__ = __str__
 
 
-def read_json(data: bytes, path: str, *, lines: bool = True) -> Document:
+def read_json(data: bytes, path: str, *, lines: bool = True, most_bytes: int = MOST_SOURCE_BYTES) -> Document:
     """Returns the JSON value of a file. Floats keep their spelling, texts get LF line ends.
 
     Args:
         data: the bytes of the file.
         path: the file, for messages.
         lines: whether to find the line of each key and item, which takes longer than parsing.
+        most_bytes: the most bytes that such a file may have.
 
     Raises:
-        CacheunitError: not JSON, a duplicate key, `NaN` or `Infinity`, a lone surrogate, or nested too deeply.
+        CacheunitError: not JSON, a duplicate key, `NaN` or `Infinity`, a lone surrogate, or beyond a limit.
     """
-    text = decode(data, path)
+    text = decode(data, path, most_bytes)
     try:
         value = _with_normal_newlines(_StrictParser(text, path).parse())
     except RecursionError:
-        raise fail("not valid JSON: nested too deeply", path=path) from None
+        raise fail(TOO_DEEP, path=path, line=_line_of_depth(text)) from None
     _refuse_lone_surrogates(text, path)
-    return Document(path=path, value=value, lines=dict(_key_lines(text)) if lines else {})
+    return Document(path=path, value=value, lines=_bounded_lines(text, path) if lines else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +96,24 @@ class _StrictParser:
             )
         except json.JSONDecodeError as error:
             raise fail(f"not valid JSON: {error.msg}", path=self.path, line=error.lineno) from None
-        except ValueError as error:  # an integer of more digits than Python converts
-            raise fail(f"not valid JSON: {error}", path=self.path) from None
+        except ValueError:
+            message, line = "a number has more digits than can be read", _line_of_long_integer(self.text)
+            raise fail(message, path=self.path, line=line) from None
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Returns an object as a mapping."""
-        mapping: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in mapping:
-                raise fail(f'duplicate key "{key}"', path=self.path, line=_line_of_duplicate(self.text, key))
-            mapping[key] = value
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
+            seen: set[str] = set()
+            key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise fail(f'duplicate key "{shortened(key)}"', path=self.path, line=_line_of_duplicate(self.text, key))
         return mapping
 
     def _float(self, spelling: str) -> SpelledFloat:
         """Returns a number that has a fraction or an exponent."""
         number = SpelledFloat(spelling)
         if math.isinf(number):
-            message = f"{spelling} is too large for a number"
+            message = f"{shortened(spelling)} is too large for a number"
             raise fail(message, path=self.path, line=_line_of_lexeme(self.text, spelling))
         return number
 
@@ -115,15 +129,20 @@ r"""An escape in a JSON text; group 1 is half of a surrogate pair without the ot
 """
 
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
 def _refuse_lone_surrogates(text: str, path: str) -> None:
     """Raises a fault for half of a surrogate pair, since it cannot be written as UTF-8."""
+    if _SURROGATE.search(text) is None:
+        return
     for escape in _ESCAPE.finditer(text):
         if escape[1]:
             line = text.count("\n", 0, escape.start()) + 1
             raise fail(f"{escape[1]} is half of a surrogate pair, not a character", path=path, line=line)
 
 
-_LEXEME = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_LEXEME = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 """A string with its quotes, a bracket, comma or colon, or a number or name."""
 
 
@@ -139,6 +158,34 @@ def _lexemes(text: str) -> Iterator[tuple[str, int]]:
 def _line_of_lexeme(text: str, wanted: str) -> int | None:
     """Returns the line of the first number or name that is spelled like `wanted`."""
     return next((line for lexeme, line in _lexemes(text) if lexeme == wanted), None)
+
+
+def _line_of_long_integer(text: str) -> int | None:
+    """Returns the line of the first integer that has more digits than Python converts."""
+    most = sys.get_int_max_str_digits()
+    return next((line for lexeme, line in _lexemes(text) if len(lexeme) > most and lexeme.lstrip("-").isdigit()), None)
+
+
+def _line_of_depth(text: str) -> int | None:
+    """Returns the line of the first bracket that is too deep; None where there is none."""
+    depth = 0
+    for lexeme, line in _lexemes(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(lexeme, 0)
+        if depth > MOST_NESTED:
+            return line
+    return None
+
+
+def _bounded_lines(text: str, path: str) -> dict[Keys, int]:
+    """Returns the line of each key and item.
+
+    Raises:
+        CacheunitError: there are too many.
+    """
+    lines = dict(itertools.islice(_key_lines(text), MOST_VALUES + 1))
+    if len(lines) > MOST_VALUES:
+        raise fail(TOO_MANY, path=path, line=list(lines.values())[-1])
+    return lines
 
 
 def _line_of_duplicate(text: str, key: str) -> int | None:
@@ -182,6 +229,9 @@ def _key_lines(text: str) -> Iterator[tuple[Keys, int]]:
       {"b": "x"}],       ("a", 1) 2, ("a", 1, "b") 2
      "c":
        null}             ("c",) 3: the line of the key
+
+    Raises:
+        RecursionError: the text is nested too deeply.
     """
     containers: list[_Container] = []
     previous = ""
@@ -194,15 +244,27 @@ def _key_lines(text: str) -> Iterator[tuple[Keys, int]]:
         if lexeme in ("{", "["):
             is_list = lexeme == "["
             containers.append(_Container(is_list=is_list, key=-1 if is_list else ""))
+            if len(containers) > MOST_NESTED:
+                raise RecursionError
         previous = lexeme
 
 
-def _with_normal_newlines(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns `value` with LF line ends in every text in it, keys excepted."""
+def _with_normal_newlines(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns `value` with LF line ends in every text in it, keys excepted.
+
+    Args:
+        value: any JSON value.
+        depth: the number of lists and mappings around it.
+
+    Raises:
+        RecursionError: the value is nested too deeply.
+    """
     if isinstance(value, str):
         return normalize_newlines(value)
+    if not isinstance(value, list | dict):
+        return value
+    if depth >= MOST_NESTED:
+        raise RecursionError
     if isinstance(value, list):
-        return [_with_normal_newlines(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _with_normal_newlines(item) for key, item in value.items()}
-    return value
+        return [_with_normal_newlines(item, depth + 1) for item in value]
+    return {key: _with_normal_newlines(item, depth + 1) for key, item in value.items()}

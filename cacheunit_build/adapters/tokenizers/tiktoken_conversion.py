@@ -72,7 +72,7 @@ def to_encoding(ranks: Ranks, pattern: str) -> tiktoken.Encoding:
 
 def added_tokens(parsed: dict[str, Any]) -> dict[str, int]:
     """Returns the added tokens of a parsed `tokenizer.json`, which are matched before any splitting: text -> id."""
-    return {token["content"]: token["id"] for token in parsed.get("added_tokens", ())}
+    return {token["content"]: token["id"] for token in parsed.get("added_tokens", ()) if token["content"]}
 
 
 def ordinary_tokens(parsed: dict[str, Any]) -> frozenset[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from cacheunit_build.domain.errors import fail
+from cacheunit_build.adapters.tokenizers.engines import is_library_error
+from cacheunit_build.domain.document import shortened
+from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -49,6 +52,19 @@ class Engine(Protocol):
 
     def token_bytes(self, text: str, ids: Sequence[int]) -> list[bytes]:
         """Returns the bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
+
+
+@contextmanager
+def _faults_of_engine(text: str) -> Iterator[None]:
+    """Raises a fault for an error of a tokenizer library on a text."""
+    try:
+        yield
+    except CacheunitError:
+        raise
+    except BaseException as error:
+        if not is_library_error(error):
+            raise
+        raise fail(f"the tokenizer failed on a text of {len(text):,} characters: {shortened(str(error))}") from None
 
 
 class ControlTokens:
@@ -205,13 +221,9 @@ class Vocabulary:
         return ids
 
     def _encode(self, text: str, *, literal: bool) -> list[int]:
-        """Encodes with the engine; a panic of its Rust code, which is no `Exception`, becomes an ordinary error."""
-        try:
+        """Encodes with the engine; its errors, and panics of its Rust code, become faults."""
+        with _faults_of_engine(text):
             return self.engine.encode(text, literal=literal)
-        except BaseException as error:
-            if type(error).__name__ != "PanicException":
-                raise
-            raise fail(f"the tokenizer failed on a text of {len(text)} characters: {error}") from None
 
     def control_tokens_in(self, text: str) -> list[str]:
         """Returns the control tokens in `text`, without ordinary ones, each once, in order of appearance."""
@@ -221,5 +233,7 @@ class Vocabulary:
     def token_bytes(self, text: str) -> list[bytes]:
         """Returns the bytes of each token of `text`, in order."""
         start, text = self._split_start(text)
-        rest = self.engine.token_bytes(text, self._encode_text(text, literal=False))
+        ids = self._encode_text(text, literal=False)
+        with _faults_of_engine(text):
+            rest = self.engine.token_bytes(text, ids)
         return [*(token.encode() for token, _ in start), *rest]

@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.rule import Rule, milder
+from cacheunit_build.lint.segment import Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from cacheunit_build.lint.rule import Severity
     from cacheunit_build.lint.segment import Match, Segment
@@ -121,7 +122,7 @@ _COUNTED_NOUN = (
 )
 # 520445 entries, 12,345 indexed documents
 _COUNT = re.compile(
-    rf"(?<![\w.,])(\d{{1,3}}(?:[,_ ]\d{{3}})+|\d{{3,}})\+?(?: [a-z]+)? {_COUNTED_NOUN}\b", re.IGNORECASE
+    rf"(?<![\w.,])(\d{{1,3}}(?:[,_ ]\d{{3}}){{1,5}}|\d{{3,}})\+?(?: [a-z]+)? {_COUNTED_NOUN}\b", re.IGNORECASE
 )
 # Directly in front of a number that does not grow: "up to 250 results", "between 100 and 500 rows", "error 404 pages".
 _LIMIT_WORD = re.compile(
@@ -148,7 +149,7 @@ _FEW_DIGITS = 4
 def volatile_matches(segment: Segment) -> Iterator[Match]:
     """Yields dates, times, Unix timestamps, identifiers and hashes; in tools, growing counts too."""
     yield from _dates_and_times(segment)
-    for match in _EPOCH_NUMBER.finditer(segment.text):
+    for match in segment.finditer(_EPOCH_NUMBER):
         yield _match(segment, EPOCH, match, f"{match[0]} looks like a Unix timestamp")
     yield from _identifiers(segment)
     if segment.kind == "tool":
@@ -164,17 +165,19 @@ def _dates_and_times(segment: Segment) -> Iterator[Match]:
     """Yields each date and time once: as a timestamp, else as a date, else as a time."""
     taken: list[tuple[int, int]] = []
     for pattern in (_TIMESTAMP, _COMPACT_TIMESTAMP):
-        for match in pattern.finditer(segment.text):
+        for match in segment.finditer(pattern):
             taken.append(match.span())
             yield _match(segment, TIMESTAMP, match, f'"{match[0]}" is a timestamp')
-    for match in _DATE_ALONE.finditer(segment.text):
-        if not _overlaps(match.span(), taken):
+    timestamps = Spans.joined(taken)
+    for match in segment.finditer(_DATE_ALONE):
+        if not timestamps.overlaps(match.span()):
             taken.append(match.span())
             if match[0] not in _UNIX_EPOCH_DATES:
                 yield _date(segment, match)
-    for match in _TIME_OF_DAY.finditer(segment.text):
+    dates = Spans.joined(taken)
+    for match in segment.finditer(_TIME_OF_DAY):
         is_current = _CURRENT.search(segment.line_before(match.start()))
-        if not _overlaps(match.span(), taken) and (is_current or _EXACT_TIME.search(match[0])):
+        if not dates.overlaps(match.span()) and (is_current or _EXACT_TIME.search(match[0])):
             yield _match(segment, TIME, match, f'"{match[0]}" is a time of day')
 
 
@@ -187,10 +190,10 @@ def _date(segment: Segment, match: re.Match[str]) -> Match:
 
 def _identifiers(segment: Segment) -> Iterator[Match]:
     """Yields UUIDs and long hex strings, except those used as examples in documentation."""
-    for match in _UUID.finditer(segment.text):
+    for match in segment.finditer(_UUID):
         if not _is_example_identifier(match[0]):
             yield _match(segment, UUID, match, f'"{match[0]}" is a UUID')
-    for match in _HEX.finditer(segment.text):
+    for match in segment.finditer(_HEX):
         digits = match[0].removeprefix("0x")
         is_mixed = any(c.isdigit() for c in digits) and any(c.isalpha() for c in digits)
         if is_mixed and not _is_example_identifier(digits):
@@ -199,9 +202,9 @@ def _identifiers(segment: Segment) -> Iterator[Match]:
 
 def _growing_counts(segment: Segment) -> Iterator[Match]:
     """Yields counts of data, such as "520445 entries"; not limits, and not round numbers outside of parentheses."""
-    for match in _COUNT.finditer(segment.text):
+    for match in segment.finditer(_COUNT):
         number = int(re.sub(r"[,_ ]", "", match[1]))
-        is_round = number % 100 == 0 and not segment.text[: match.start()].endswith("(")
+        is_round = number % 100 == 0 and not segment.text.endswith("(", 0, match.start())
         if not is_round and not _LIMIT_WORD.search(segment.line_before(match.start())):
             message = f'"{match[0]}" is a count that grows with the data'
             yield segment.match(LIVE_COUNTER, match.span(), message)
@@ -234,8 +237,3 @@ def _is_example_identifier(identifier: str) -> bool:
         return True
     steps = sum(abs(int(a, 16) - int(b, 16)) <= 1 for a, b in pairwise(digits))
     return steps > len(digits) // 2
-
-
-def _overlaps(span: tuple[int, int], others: Collection[tuple[int, int]]) -> bool:
-    """Returns whether a span shares a character with one of the others."""
-    return any(span[0] < end and start < span[1] for start, end in others)

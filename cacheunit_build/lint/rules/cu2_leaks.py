@@ -127,19 +127,19 @@ def secret_matches(segment: Segment, scan: SecretScanner | None) -> Iterator[Mat
 
 def _paths(segment: Segment) -> Iterator[Match]:
     """Yields paths in a home directory of a real account, and paths that only one machine has."""
-    for match in _HOME_PATH.finditer(segment.text):
+    for match in segment.finditer(_HOME_PATH):
         account = match[1].lower()
         if account.strip(".") and account.rstrip(".") not in _GENERIC_ACCOUNTS:
             message = f'"{match[0]}" is a path in a user\'s home directory'
             yield segment.match(ABSOLUTE_PATH, match.span(), message, _severity(segment, match))
-    for match in _MACHINE_PATH.finditer(segment.text):
+    for match in segment.finditer(_MACHINE_PATH):
         if not segment.looks_like_example(match.start()):
             yield segment.match(ABSOLUTE_PATH, match.span(), f'"{match[0]}" is a path on one machine')
 
 
 def _internal_hosts(segment: Segment) -> Iterator[Match]:
     """Yields names under top-level domains that only internal networks use."""
-    for match in _INTERNAL_HOST.finditer(segment.text):
+    for match in segment.finditer(_INTERNAL_HOST):
         if not _is_generic_host(match) and not _is_dotted_code(segment, match):
             message = f'"{match[1]}" is a host in an internal network'
             yield segment.match(HOST_NAME, match.span(1), message, _severity(segment, match))
@@ -167,7 +167,7 @@ def _is_in_url(match: re.Match[str]) -> bool:
 
 def _ip_addresses(segment: Segment) -> Iterator[Match]:
     """Yields IPv4 addresses that name a host, unless the text presents them as an example or a version."""
-    for match in _IPV4.finditer(segment.text):
+    for match in segment.finditer(_IPV4):
         kind = _address_kind(match[0])
         is_version = _VERSION_WORD.search(segment.line_before(match.start())) is not None
         if kind and not is_version and not segment.looks_like_example(match.start()):
@@ -201,7 +201,7 @@ def _address_kind(text: str) -> str | None:
 
 def _email_addresses(segment: Segment) -> Iterator[Match]:
     """Yields e-mail addresses, except those of services and example domains, and file names such as `a@2x.png`."""
-    for match in _EMAIL.finditer(segment.text):
+    for match in segment.finditer(_EMAIL):
         account, domain = match[1].lower(), match[2].lower()
         is_file = domain.rpartition(".")[2] in _FILE_EXTENSIONS
         if account not in _SERVICE_ACCOUNTS and not is_file and not _EXAMPLE_DOMAIN.search(domain):

@@ -106,12 +106,15 @@ _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u200c\u200d\u2060-\u2064\ufeff\U000
 _JOINERS = "\u200c\u200d"
 # Tag characters: an invisible copy of ASCII, used in flags of regions, and to smuggle hidden text.
 _TAG_RANGE = ("\U000e0000", "\U000e007f")
+_LONGEST_FLAG = 16
+"""More tag characters than any flag of a region has."""
 # Marks, embeddings, overrides and isolates of the Unicode Bidirectional Algorithm (UAX #9).
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Marks only affect punctuation beside them, and are ordinary in right-to-left text.
 _BIDI_MARKS = "\u061c\u200e\u200f"
 # C0 and C1 controls without tab, line ends, and what _SEPARATOR has.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_CARRIAGE_RETURN = re.compile("\r\n?")
 _SEPARATOR = re.compile("[\u2028\u2029\x85\x0b\x0c]")
 # A letter followed by combining accents, or by the voicing marks of Japanese.
 _DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f\u3099\u309a]+")
@@ -132,19 +135,19 @@ def character_matches(segment: Segment) -> Iterator[Match]:
     yield from _html_entities(segment)
     yield from _invisible_characters(segment)
     yield from _bidirectional_characters(segment)
-    for match in _CONTROL.finditer(segment.text):
+    for match in segment.finditer(_CONTROL):
         yield segment.match(CONTROL_CHARACTER, match.span(), f"control character {_describe(match[0])}")
-    for match in _SEPARATOR.finditer(segment.text):
+    for match in segment.finditer(_SEPARATOR):
         message = f"{_describe(match[0])} is a line break in some programs only"
         yield segment.match(LINE_SEPARATOR, match.span(), message)
-    for match in re.finditer("\r\n?", segment.text):
+    for match in segment.finditer(_CARRIAGE_RETURN):
         yield segment.match(CARRIAGE_RETURN, match.span(), "carriage return")
     yield from _unicode_escapes(segment)
 
 
 def _html_entities(segment: Segment) -> Iterator[Match]:
     """Yields HTML entities that were written by automatic escaping, or that no HTML surrounds."""
-    for match in _ENTITY.finditer(segment.text):
+    for match in segment.finditer(_ENTITY):
         is_entity = html.unescape(match[0]) != match[0]
         if is_entity and (match[0] in _AUTOESCAPE_ENTITIES or not _is_intended_entity(segment, match)):
             yield segment.match(HTML_ENTITY, match.span(), f"{match[0]} is an HTML entity")
@@ -160,7 +163,7 @@ def _is_intended_entity(segment: Segment, match: re.Match[str]) -> bool:
 
 def _invisible_characters(segment: Segment) -> Iterator[Match]:
     """Yields zero-width characters, and tag characters outside of flags."""
-    for match in _INVISIBLE.finditer(segment.text):
+    for match in segment.finditer(_INVISIBLE):
         character, start = match[0], match.start()
         if _is_tag(character):
             if not _in_flag(segment.text, start):
@@ -171,7 +174,7 @@ def _invisible_characters(segment: Segment) -> Iterator[Match]:
 
 def _bidirectional_characters(segment: Segment) -> Iterator[Match]:
     """Yields characters that control the direction of text, except marks near right-to-left letters."""
-    for match in _BIDI.finditer(segment.text):
+    for match in segment.finditer(_BIDI):
         if match[0] not in _BIDI_MARKS or not _is_near_right_to_left(segment.text, match.start()):
             message = f"{_describe(match[0])} changes the order in which text is displayed"
             yield segment.match(BIDIRECTIONAL, match.span(), message)
@@ -185,14 +188,15 @@ def _is_tag(character: str) -> bool:
 def _in_flag(text: str, start: int) -> bool:
     """Returns whether a tag character belongs to the flag of a region: a black flag and then tags."""
     # A flag is U+1F3F4 (black flag) and then tags, for example those of "gbsct" for Scotland.
-    while start and _is_tag(text[start]):
+    first = max(0, start - _LONGEST_FLAG)
+    while start > first and _is_tag(text[start]):
         start -= 1
     return text[start] == "\U0001f3f4"
 
 
 def _is_needed_joiner(text: str, offset: int) -> bool:
     """Returns whether a joiner is between emoji, or between letters of a script that has joined forms."""
-    before, after = text[:offset].rstrip("\ufe0f")[-1:], text[offset + 1 : offset + 2]
+    before, after = text[max(0, offset - 4) : offset].rstrip("\ufe0f")[-1:], text[offset + 1 : offset + 2]
     if not before or not after:
         return False
     between_emoji = all(unicodedata.category(c) in ("So", "Sk", "Mn") for c in (before, after))
@@ -219,7 +223,7 @@ def _unicode_escapes(segment: Segment) -> Iterator[Match]:
     | \u003cb\u003e   | reported: characters that are special in HTML       |
     | write \u00fc     | not reported: a single escape that the text is about |
     """
-    for match in _UNICODE_ESCAPES.finditer(segment.text):
+    for match in segment.finditer(_UNICODE_ESCAPES):
         spelt = "".join(chr(int(code, 16)) for code in match[0].split("\\u")[1:])
         is_html_safe = all(character in "<>&'" for character in spelt)
         is_letters = all(character.isalpha() and not character.isascii() for character in spelt)
@@ -236,9 +240,9 @@ def control_token_matches(segment: Segment, target_tokens: Collection[str]) -> I
         target_tokens: the control tokens of the targets that the text contains.
     """
     for token in target_tokens:
-        for match in re.finditer(re.escape(token), segment.text):
+        for match in segment.finditer(re.compile(re.escape(token))):
             yield segment.match(CONTROL_TOKEN, match.span(), f"{token} is a control token of the target")
-    for match in _COMMON_CONTROL_TOKENS.finditer(segment.text):
+    for match in segment.finditer(_COMMON_CONTROL_TOKENS):
         if match[0] not in target_tokens:
             yield segment.match(CONTROL_TOKEN, match.span(), f"{match[0]} is a control token of other models", "info")
 
@@ -249,7 +253,7 @@ def mixed_normalization(segments: Sequence[Segment]) -> Iterator[tuple[Segment, 
         return
     reported: set[str] = set()
     for segment in segments:
-        for match in _DECOMPOSED.finditer(segment.text):
+        for match in segment.finditer(_DECOMPOSED):
             composed = unicodedata.normalize("NFC", match[0])
             if len(composed) < len(match[0]) and composed not in reported:
                 reported.add(composed)

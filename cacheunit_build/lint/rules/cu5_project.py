@@ -1,4 +1,4 @@
-"""CU5xx: unused variables and templates, names that look alike, invalid ignore comments."""
+"""CU5xx: unused variables and templates, names that look alike, invalid ignore comments, comments that cut texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from cacheunit_build.lint.results import Location
 from cacheunit_build.lint.rule import Rule
+from cacheunit_build.parsing.yaml_comments import cut_texts as find_cut_texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -42,7 +44,14 @@ IGNORE_COMMENT = Rule(  # checked in `suppressions`, where the comments are read
     meaning="an ignore comment that names no known rule",
     hint="write: cacheunit: ignore CU101",
 )
-RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT)
+CUT_TEXT = Rule(
+    code="CU506",
+    name="cut-text",
+    severity="warning",
+    meaning="a YAML text without quotes that a comment seems to cut: what follows the # is not part of it",
+    hint='put quotes around the text; in front of a comment write two spaces, and one behind the "#"',
+)
+RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT, CUT_TEXT)
 
 # Cyrillic, then Greek, then ASCII characters -> the character that they are easily taken for.
 _CONFUSABLE = str.maketrans(
@@ -52,10 +61,13 @@ _CONFUSABLE = str.maketrans(
     "aeopcyxijsdhqwkmtbh" + "oavpiktux" + "oii_",
 )
 # {% include "x" %}, {{ macro("x") }}, {% set name = "x" %}
-_REFERENCE = re.compile(
-    r"\{%[-+]?\s*(?:include|import|from|extends)\b.*?%\}|\{\{.*?\}\}|\{%[-+]?\s*set\b.*?%\}", re.DOTALL
-)
+_REFERENCES = {
+    "%}": re.compile(r"\{%[-+]?\s*(?:include|import|from|extends|set)\b.*?%\}", re.DOTALL),
+    "}}": re.compile(r"\{\{.*?\}\}", re.DOTALL),
+}
+"""The end of a statement or expression -> a pattern for those that may name a template."""
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
+_MAX_SHOWN = 30
 # Files for people, which no template includes.
 _DOCUMENTATION_FILE = re.compile(r"(?:^|/)(?:readme|license|copying|notice|changelog)(?:\.\w+)?$", re.IGNORECASE)
 
@@ -105,8 +117,18 @@ def unused_templates(
 
 def _quoted_names(text: str) -> Iterator[str]:
     """Yields every quoted text in the expressions, includes, imports and `set` statements of a template."""
-    for match in _REFERENCE.finditer(text):
-        yield from (double or single for double, single in _QUOTED.findall(match[0]))
+    for end, pattern in _REFERENCES.items():
+        for match in pattern.finditer(text, 0, text.rfind(end) + len(end)):  # behind the last end nothing can match
+            yield from (double or single for double, single in _QUOTED.findall(match[0]))
+
+
+def cut_texts(text: str, path: str) -> Iterator[tuple[Location, Problem]]:
+    """Checks CU506: yields the location of each comment that seems to cut a text of a YAML file, and the problem."""
+    for cut in find_cut_texts(text, path):
+        line = text.count("\n", 0, cut.offset) + 1
+        location = Location(path=path, line=line, column=cut.offset - text.rfind("\n", 0, cut.offset))
+        ends = f'the text ends with "{cut.text[-_MAX_SHOWN:]}"' if cut.text else "there is no text"
+        yield location, CUT_TEXT.problem(f'{ends}, and "{cut.comment[:_MAX_SHOWN]}" is a comment')
 
 
 def similar_names(names: Iterable[str], kind: str) -> Iterator[tuple[str, Problem]]:
