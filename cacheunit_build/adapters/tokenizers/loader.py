@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import importlib.util
 import json
 import os
+import sys
 import tempfile
 import threading
 import zlib
@@ -123,7 +123,7 @@ class LocalTokenizerLoader:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
             return _VocabularyFile(data=data, name=spec.path, path=None)
         for folder in _package_folders(str(spec.package)):
-            file = folder / str(spec.file)
+            file = folder / normal_path(str(spec.file))
             if file.is_file():
                 try:
                     return _VocabularyFile(data=file.read_bytes(), name=str(spec), path=file)
@@ -134,12 +134,17 @@ class LocalTokenizerLoader:
 
 
 def _package_folders(package: str) -> list[Path]:
-    """Returns the folders of an installed package; none if it is not installed."""
-    try:
-        module = importlib.util.find_spec(package)
-    except (ModuleNotFoundError, ValueError):
+    """Returns the folders of an installed package, such as `a` or `a.b`; none if it is not installed.
+
+    Nothing is imported: `importlib.util.find_spec` would run the packages around it, which a project names.
+    """
+    top, *inner = package.split(".")
+    if not all(part.isidentifier() for part in (top, *inner)):
         return []
-    return [Path(folder) for folder in (module.submodule_search_locations if module else None) or ()]
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    spec = next((spec for find in finders if find and (spec := find(top, None)) is not None), None)
+    locations = (spec.submodule_search_locations if spec else None) or ()
+    return [folder for location in locations if (folder := Path(location, *inner)).is_dir()]
 
 
 def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCache) -> Vocabulary:
