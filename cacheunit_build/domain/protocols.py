@@ -38,6 +38,9 @@ class SourceFiles(Protocol):
     def has_folder(self, folder: str) -> bool:
         """Returns whether there is such a folder."""
 
+    def real_path(self, path: str) -> str | None:
+        """Returns a path with all links followed; `.` for the root, None where it leads out of the project."""
+
     def walk(self, folder: str) -> Sequence[str]:
         """Returns the paths of all files below a folder, in code point order."""
 

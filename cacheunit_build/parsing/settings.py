@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.settings import Settings, SettingsKeys
 from cacheunit_build.domain.settings_file import PROJECT_CODE, REQUIRED_VERSION, find_settings
+from cacheunit_build.parsing.folders import folders, name_faults, overlap_faults
 from cacheunit_build.parsing.validation import json_schema, validate
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.document import Document, Keys
 
-_FOLDERS = ("prefixes", "templates", "build")
 _ANY_VERSION = ">=0"
 _KEYS_WITH_HYPHEN = (REQUIRED_VERSION, PROJECT_CODE)
 """Keys that no field can have as its name."""
@@ -37,13 +36,13 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
     values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
     values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
     settings = Settings(**values, document=document, table_keys=table_keys)
-    faults = [*_path_faults(settings), *_version_faults(settings), *_project_code_faults(settings)]
+    faults = [*name_faults(settings), *_version_faults(settings), *_project_code_faults(settings)]
     if faults:
         raise CacheunitError(*faults)
-    faults = [*_overlap_faults(settings)]
+    faults = [*overlap_faults(settings, folders(settings))]
     if faults:
         raise CacheunitError(*faults)
-    return Settings(**values | _folders(settings), document=document, table_keys=table_keys)
+    return Settings(**values | folders(settings), document=document, table_keys=table_keys)
 
 
 def _without_hyphens(document: Document) -> Document:
@@ -63,20 +62,6 @@ def settings_schema() -> dict[str, Any]:
     schema["properties"][PROJECT_CODE] = {"type": "boolean", "default": True, "description": description}
     schema["properties"] = dict(sorted(schema["properties"].items()))
     return schema
-
-
-def _folders(settings: Settings) -> dict[str, str]:
-    """Returns the normalized path of each folder, by its key."""
-    return {key: normal_path(getattr(settings, key)) for key in _FOLDERS}
-
-
-def _path_faults(settings: Settings) -> Iterator[Fault]:
-    """Yields a fault for each folder that is not a path inside the project."""
-    for key in _FOLDERS:
-        try:
-            normal_path(getattr(settings, key))
-        except CacheunitError as error:
-            yield from (settings.fault(fault.message, key, hint=fault.hint) for fault in error.faults)
 
 
 def _version_faults(settings: Settings) -> Iterator[Fault]:
@@ -124,14 +109,3 @@ def required_version_fault(document: Document, table_keys: Keys, installed: str)
         line=document.line((*table_keys, REQUIRED_VERSION)),
         hint=f"install a release that it allows, or change {REQUIRED_VERSION} and build again",
     )
-
-
-def _overlap_faults(settings: Settings) -> Iterator[Fault]:
-    """Yields a fault for each folder inside another one: a build must not read what it writes."""
-    folders = _folders(settings)
-    for key, folder in folders.items():
-        for other, parent in folders.items():
-            inside = f"{folder}/".startswith(f"{parent}/") and (folder != parent or key < other)
-            if key != other and inside:
-                message = f'folder "{folder}" of "{key}" is inside folder "{parent}" of "{other}"'
-                yield settings.fault(message, key, hint="use separate folders")

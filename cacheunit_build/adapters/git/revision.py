@@ -214,6 +214,10 @@ class RevisionFiles:
         """Returns whether a folder exists."""
         return any(path.startswith(f"{folder}/") for path in self._entries)
 
+    def real_path(self, path: str) -> str:
+        """Returns the path: a link to a folder is not followed in a commit."""
+        return path
+
     def walk(self, folder: str) -> list[str]:
         """Returns the paths of all files below a folder in order; names that start with a dot are skipped.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,6 +138,18 @@ class DiskFiles:
     def has_folder(self, folder: str) -> bool:
         """Returns whether there is such a folder."""
         return (self.root / folder).is_dir()
+
+    def real_path(self, path: str) -> str | None:
+        """Returns a path with all links followed; `.` for the root, None where it leads out of the project."""
+        try:
+            real = (self.root / path).resolve()
+        except (OSError, RuntimeError):  # a link to itself
+            return None
+        return (
+            unicodedata.normalize("NFC", real.relative_to(self.root).as_posix())
+            if real.is_relative_to(self.root)
+            else None
+        )
 
     def walk(self, folder: str) -> list[str]:
         """Returns the paths of all files below `folder`, in code point order; names that start with a dot are left out.
