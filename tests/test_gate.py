@@ -220,6 +220,10 @@ def refused(project: Project, place: str, *commands: tuple[str, ...], secret: st
     assert project.run("lint").code == 1
 
 
+ENCODED = 'targets = ["m"]\n[target.m]\nextends = "deepseek-v4"\nframe = {encoder = "e.py:f"}\n'
+ENCODER = "def f(messages): return A + ''.join(message['content'] for message in messages)\n"
+
+
 @pytest.mark.parametrize(
     ("files", "place"),
     [
@@ -284,6 +288,25 @@ def refused(project: Project, place: str, *commands: tuple[str, ...], secret: st
             },
             "c.jinja:2",
         ),
+        (
+            {"prefixes/a.yaml": f"system: a.md.j2\nmatrix:\n  k: [{GITHUB}]\n", "templates/a.md.j2": "Use {{ k }}.\n"},
+            "prefixes/a.yaml:3",
+        ),
+        (
+            {
+                "cacheunit.toml": ENCODED,
+                "e.py": f"\nA = '{GITHUB}|'\n{ENCODER}",
+            },
+            "e.py:2",
+        ),
+        (  # no file has it: the encoder makes it
+            {
+                "cacheunit.toml": ENCODED,
+                "e.py": f"A = '{GITHUB[:9]}' + '{GITHUB[9:]}|'\n{ENCODER}",
+            },
+            "prefixes/a.yaml:1",
+        ),
+        ({"templates/a.md.j2": f"{{{{ '{GITHUB[:9]}' ~ '{GITHUB[9:]}' }}}}\n"}, "templates/a.md.j2:1"),
     ],
 )
 def test_a_secret_is_found_wherever_it_comes_from(project: Project, files: dict[str, str], place: str) -> None:

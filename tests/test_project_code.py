@@ -192,6 +192,14 @@ def test_an_encoder_of_a_shipped_target_runs_where_project_code_may_not(
     assert mark.exists()
 
 
+def test_an_encoder_that_ran_before_is_refused_all_the_same(project: Project, mark: Path) -> None:
+    for _ in range(2):  # so that a build with nothing to do is recorded, if it can be
+        assert project.run("build").code == 0
+    mark.unlink()
+    for command in ("build", "check"):
+        assert_refused(project, project.run("--no-project-code", command), mark, "--no-project-code")
+
+
 # Other versions of the project
 
 
