@@ -118,6 +118,22 @@ def test_the_action_fails_if_the_lock_is_stale(project: Project, run_action: Any
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("project_code", "runs"), [("false", False), ("", False), ("true", True)])
+def test_the_action_runs_no_encoder_unless_it_is_told_to(
+    project: Project,
+    run_action: Any,  # noqa: ANN401
+    project_code: str,
+    runs: bool,
+) -> None:
+    mark = project.root.parent / "ran"
+    target = '[target.mine]\nextends = "deepseek-v4"\nframe = {encoder = "e.py:encode"}\n'
+    project.write({"cacheunit.toml": f'targets = ["mine"]\n{target}', "e.py": f"open({str(mark)!r}, 'w').close()\n"})
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "Hello.\n"})
+    assert run_action("check", PROJECT_CODE=project_code)[0] == 2
+    assert mark.exists() == runs
+
+
+@pytest.mark.slow
 def test_the_action_reports_a_change_and_fails_for_it_only_on_request(
     project: Project,
     run_action: Any,  # noqa: ANN401

@@ -20,6 +20,7 @@ Violation = dict[str, Any]
 
 INTRODUCTION = "You are the support agent of a bicycle shop. Answer in plain words.\n"
 KEY = "AKIA" + "IOSFODNN7QWERTYU"[:16]  # in two parts, so that no scanner reports this file
+PASSWORD = "://shop:" + "pa55w0rdZ@"
 
 
 def lint(project: Project, *arguments: str) -> list[Violation]:
@@ -70,7 +71,8 @@ REPORTED = [
     ("CU202", "warning", "Ask 10.20.30.41 for stock.", "10.20.30.41"),
     ("CU202", "warning", "Ask 93.184.216.34 for stock.", "93.184.216.34"),
     ("CU203", "warning", "Write to desk@laden.velowerk-muster.de about it.", "desk@laden.velowerk-muster.de"),
-    ("CU204", "error", f"Sign in with {KEY} first.", KEY),
+    ("CU204", "error", f"Sign in with postgres{PASSWORD}db first.", PASSWORD),
+    ("CU205", "error", f"Sign in with {KEY} first.", KEY),
     ("CU301", "warning", "Smith &amp; Sons make our frames.", "&amp;"),
     ("CU301", "warning", "Say `it&#39;s` in a `string`.", "&#39;"),
     ("CU302", "warning", "Frame\u200bs and forks.", "\u200b"),
@@ -344,38 +346,30 @@ def test_an_allowed_control_token_of_the_target_is_reported(project: Project) ->
 # Secrets
 
 
-def test_a_secret_is_never_printed_in_full(project: Project) -> None:
-    lint_line(project, f"Sign in with {KEY} first.")
+@pytest.mark.parametrize("secret", [KEY, f"postgres{PASSWORD}db"])
+def test_no_part_of_a_secret_is_ever_printed(project: Project, secret: str) -> None:
+    lint_line(project, f"Sign in with {secret} first.")
     for form in ("text", "json", "markdown", "github", "sarif"):
         ran = project.run("lint", "--format", form)
         assert ran.code == 1
-        assert KEY not in ran.out + ran.err
-        assert "AKIA" in ran.out
+        assert "a secret: " in ran.out
+        for part in (secret[:4], secret[-4:], "pa55"):
+            assert part not in ran.out + ran.err
 
 
-def test_without_the_scanner_a_note_says_that_secrets_were_not_checked(
+def test_without_the_scanner_a_note_says_that_only_the_form_was_checked(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "detect_secrets.core.plugins.util", None)  # importing it fails
     monkeypatch.setattr(secret_scanner, "detectors", secret_scanner.detectors.__wrapped__)
-    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": f"Sign in with {KEY}.\n"})
+    text = f"Sign in with {KEY}.\nAt postgres{PASSWORD}db.\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
     ran = project.run("lint", "--format", "json")
-    assert (ran.code, [f["code"] for f in ran.json["findings"]]) == (0, [])
-    assert ran.err == 'note: secrets were not checked; run: pip install "cacheunit-build[secrets]"\n'
+    assert (ran.code, [f["code"] for f in ran.json["findings"]]) == (1, ["CU205"])
+    note = 'note: secrets were checked by their form only; run: pip install "cacheunit-build[secrets]"\n'
+    assert ran.err == note
     assert project.run("-q", "lint").err == ""
     assert project.run("lint", "--ignore", "CU204").err == ""
-
-
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
-        "sk-ant-" + "api03-a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
-        "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEowIBAAKCAQEA1234567890abcdefg",
-    ],
-)
-def test_other_kinds_of_secrets_are_reported(project: Project, secret: str) -> None:
-    assert ("CU204", "error", 2) in [(f["code"], f["severity"], f["line"]) for f in lint_line(project, secret)]
 
 
 # The project

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 import itertools
 import re
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cacheunit_build.adapters.tokenizers import loader as tokenizer_loader
 from cacheunit_build.cli.commands import targets as targets_command
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.parsing.settings import parse_settings
@@ -583,6 +583,6 @@ def test_every_target_with_old_numbers_causes_a_warning(project: Project, monkey
 
 
 def test_listing_targets_needs_no_tokenizer_package(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
+    monkeypatch.setattr(tokenizer_loader, "_package_folders", lambda _: [])
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     assert project.run("targets").code == 0

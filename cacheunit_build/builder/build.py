@@ -22,19 +22,21 @@ from cacheunit_build.lockfile.format import EMPTY_LOCK, LockUnknownError, lock_b
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from cacheunit_build.builder.results import Gate
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles
 
 
-def build(
+def build(  # noqa: PLR0913 - each is passed by name
     adapters: Adapters,
     selection: Selection | None = None,
     *,
     locked: bool = False,
     progress: ProgressCallback | None = None,
     jobs: int = 1,
+    gate: Gate | None = None,
 ) -> BuildResult:
     """Compiles, writes the artifacts that differ, then the lock. With any fault, nothing is written.
 
@@ -44,36 +46,41 @@ def build(
         locked: write artifacts only, and only if they match the lock and no file was edited.
         progress: called with the number of compiled manifests and the number of all.
         jobs: the number of threads; the result does not depend on it.
+        gate: finds what must not be frozen; artifacts that are reused passed it when they were compiled.
     """
     selection = selection or Selection()
     try:
         with adapters.files.exclusive():
             adapters.records.start()
             if locked:
-                return _build_locked(adapters, selection, progress, jobs)
-            return _build(adapters, selection, progress, jobs)
+                return _build_locked(adapters, selection, progress, jobs, gate)
+            return _build(adapters, selection, progress, jobs, gate)
     except CacheunitError as error:
         return BuildResult(faults=error.faults)
 
 
-def _build(adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int) -> BuildResult:
+def _build(
+    adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int, gate: Gate | None
+) -> BuildResult:
     old, notes = _lock_to_replace(adapters, selection)
     reuse = reusable_records(adapters.records, adapters.files.known_fingerprint, with_build_files=True)
     compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
-    if compiled.faults:
-        return BuildResult(faults=compiled.faults, notes=notes)
+    faults = compiled.faults or (gate(adapters, compiled) if gate else ())
+    if faults:
+        return BuildResult(faults=faults, notes=notes)
     return replace(_write(adapters, compiled, old), notes=notes)
 
 
 def _build_locked(
-    adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int
+    adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int, gate: Gate | None
 ) -> BuildResult:
     if adapters.files.read(LOCK_FILE) is None:
         raise fail(f"there is no {LOCK_FILE} to compare with", hint='run "cacheunit build" and commit the lock')
     lock = read_lock(adapters.files)
     compiled = compile_project(adapters, selection, progress, jobs=jobs)
-    if compiled.faults:
-        return BuildResult(faults=compiled.faults)
+    faults = compiled.faults or (gate(adapters, compiled) if gate else ())
+    if faults:
+        return BuildResult(faults=faults)
     return _write_missing(adapters, compiled, lock)
 
 

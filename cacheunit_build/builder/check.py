@@ -21,6 +21,7 @@ from cacheunit_build.lockfile.format import read_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cacheunit_build.builder.results import Gate
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles
@@ -32,6 +33,7 @@ def check(
     *,
     progress: ProgressCallback | None = None,
     jobs: int = 1,
+    gate: Gate | None = None,
 ) -> CheckResult:
     """Compiles in memory and compares with the lock and the build folder. Nothing is written.
 
@@ -40,6 +42,7 @@ def check(
         selection: which artifacts.
         progress: called with the number of compiled manifests and the number of all.
         jobs: the number of threads; the result does not depend on it.
+        gate: finds what a build would refuse to freeze.
     """
     selection = selection or Selection()
     files = adapters.files
@@ -50,8 +53,9 @@ def check(
         notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
         if not files.has_folder(compiled.settings.build):
             notes.append(f"there is no {compiled.settings.build}/: only the lock was compared")
-        if compiled.faults:
-            return CheckResult(faults=compiled.faults, notes=tuple(notes))
+        faults = compiled.faults or (gate(adapters, compiled) if gate else ())
+        if faults:
+            return CheckResult(faults=faults, notes=tuple(notes))
         drift = tuple(all_drift(adapters, compiled, lock))
         return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes))
     except CacheunitError as error:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
+    from cacheunit_build.domain.protocols import Adapters
     from cacheunit_build.domain.source_map import SourceLine
+
+
+class Gate(Protocol):
+    """Finds what must not be frozen in an artifact."""
+
+    def __call__(self, adapters: Adapters, compiled: CompiledProject) -> tuple[Fault, ...]:
+        """Returns a fault for each thing that must not be frozen, in the artifacts that were compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

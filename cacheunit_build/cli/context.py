@@ -36,10 +36,12 @@ class Context:
         folder: the working folder.
         quiet: whether to print only data and errors.
         verbose: whether to print reasons too.
+        no_project_code: whether to refuse the Python encoders that a project names.
     """
 
-    def __init__(self, folder: Path, *, quiet: bool, verbose: bool) -> None:
+    def __init__(self, folder: Path, *, quiet: bool, verbose: bool, no_project_code: bool = False) -> None:
         self.folder = folder
+        self.no_project_code = no_project_code
         self.quiet = quiet
         self.verbose = verbose
 
@@ -82,7 +84,7 @@ class Context:
         from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 
         records = BuildCache(CacheFolder(str(self.root)), _unchanged_outputs, for_build=for_build)
-        return OpenProject(self.root, records)
+        return OpenProject(self.root, records, no_project_code=self.no_project_code)
 
     def adapters(self) -> Adapters:
         """Returns the adapters of the project."""
@@ -109,14 +111,23 @@ class OpenProject:
         root: the root of the project.
         records: the cache of the project.
         tokenizers: loaded vocabularies, where the project was open before.
+        no_project_code: whether the command line refuses the Python encoders that a project names.
     """
 
-    def __init__(self, root: Path, records: BuildCache, tokenizers: LocalTokenizerLoader | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        records: BuildCache,
+        tokenizers: LocalTokenizerLoader | None = None,
+        *,
+        no_project_code: bool = False,
+    ) -> None:
         from cacheunit_build.adapters.storage.project_files import DiskFiles
 
         self.root = root
         self.records = records
         self.files = DiskFiles(root, records.recorded_files(), records.trusted_before())
+        self.no_project_code = no_project_code
         self._former_tokenizers = tokenizers
 
     @cached_property
@@ -134,21 +145,22 @@ class OpenProject:
             CacheunitError: the project requires another release of cacheunit.
         """
         from cacheunit_build.adapters.git.history import GitHistory
-        from cacheunit_build.adapters.system.python_encoder import load_python_encoder
+        from cacheunit_build.cli.project_code import encoder_loader
         from cacheunit_build.domain.protocols import Adapters
 
         _refuse_other_release(self.files)
         return Adapters(
             files=self.files,
             tokenizers=self.tokenizers,
-            encoder=load_python_encoder,
+            encoder=encoder_loader(self.files, refused=self.no_project_code),
             records=self.records,
             history=GitHistory(self.root, LOCK_FILE),
         )
 
     def reopened(self) -> OpenProject:
         """Returns the project as it is now on disk, with vocabularies that stay loaded."""
-        return OpenProject(self.root, self.records.reopened(), self.tokenizers)
+        records = self.records.reopened()
+        return OpenProject(self.root, records, self.tokenizers, no_project_code=self.no_project_code)
 
 
 def _refuse_other_release(files: DiskFiles) -> None:

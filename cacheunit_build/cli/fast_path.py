@@ -44,7 +44,7 @@ def _parse(folder: str, arguments: Sequence[str]) -> tuple[str, str, str] | None
     build support/agent           -> None
     """
     rest, chosen = list(arguments), folder  # the last -C counts, as in click
-    while rest and rest[0] in ("-C", "-q", "--quiet"):
+    while rest and rest[0] in ("-C", "-q", "--quiet", "--no-project-code"):
         if rest.pop(0) == "-C":
             if not rest:
                 return None

@@ -11,6 +11,7 @@ import click
 
 from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG_INPUT, Context
 from cacheunit_build.cli.output import print_faults
+from cacheunit_build.cli.project_code import OPTION, VARIABLE, help_line
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class CommandTable(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"cacheunit_build.cli.commands.{name}"), name)
+        command.epilog = help_line(name)
         return command
 
     def resolve_command(
@@ -124,13 +126,20 @@ def _usage_hint(error: click.ClickException) -> str | None:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only data and errors.")
 @click.option("-v", "--verbose", is_flag=True, help="Print reasons too.")
+@click.option(
+    OPTION,
+    is_flag=True,
+    envvar=VARIABLE,
+    help=f"Run no Python of the project: refuse the encoders that its targets name. Or set {VARIABLE}=1.",
+)
 @click.version_option(package_name="cacheunit-build", prog_name="cacheunit")
 @click.pass_context
-def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool) -> None:
+def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool, no_project_code: bool) -> None:
     """Build system for the static prefix of LLM requests.
 
     Exit codes: 0 success, 1 a check failed or differences were found, 2 the input is wrong, 130 interrupted, 70 a bug.
     """
     from pathlib import Path
 
-    context.obj = Context(Path(folder).resolve(), quiet=quiet, verbose=verbose)
+    root = Path(folder).resolve()
+    context.obj = Context(root, quiet=quiet, verbose=verbose, no_project_code=no_project_code)

@@ -9,6 +9,7 @@ from cacheunit_build.compiler.prefix import CompiledPrefix, PrefixCompiler
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.names import folded, name_problem
 from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.parsing.folders import owned_folder_faults
 from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets, named_target
 from cacheunit_build.templating.renderer import Renderer
@@ -77,6 +78,9 @@ def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:
         CacheunitError: every fault in the settings.
     """
     settings = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml"))
+    faults = tuple(owned_folder_faults(settings, files))
+    if faults:
+        raise CacheunitError(*faults)
     return settings, all_targets(settings)
 
 

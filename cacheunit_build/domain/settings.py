@@ -30,6 +30,8 @@ class SettingsKeys:
     """The targets of manifests that name none."""
     hits_per_miss: Annotated[int, Limits(ge=1)] = DEFAULT_HITS_PER_MISS
     """How many requests a cache entry serves for each one that writes it; padding has to pay at that rate."""
+    gate: tuple[str, ...] = ()
+    """Lint rules that stop a build, by code, group or name, besides CU205."""
     target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The project's own targets, by name."""
 
@@ -51,6 +53,6 @@ class Settings(SettingsKeys):
         """The file that holds the settings; None where there are none."""
         return self.document.path or None
 
-    def fault(self, message: str, *keys: str, hint: str | None = None) -> Fault:
+    def fault(self, message: str, *keys: str | int, hint: str | None = None) -> Fault:
         """Returns a fault at the setting under these keys."""
         return Fault(message=message, path=self.path, line=self.document.line((*self.table_keys, *keys)), hint=hint)

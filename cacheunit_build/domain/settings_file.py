@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from cacheunit_build.domain.document import Document
-from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.toml import read_toml
 
 REQUIRED_VERSION = "required-version"
 """The key of the releases that may build the project. It is read before all others, since a newer release may have keys
 that this one does not know."""
+
+PROJECT_CODE = "project-code"
+"""The key that refuses the project's Python encoders, with false. It too is read before all others."""
+
+
+def allows_project_code(pyproject: bytes | None, own: bytes | None) -> bool:
+    """Returns whether settings let the project's Python encoders run; they must be readable, and not say otherwise.
+
+    Args:
+        pyproject: the bytes of pyproject.toml, None where there is no such file.
+        own: the bytes of cacheunit.toml, None where there is no such file.
+    """
+    try:
+        document, _ = find_settings(pyproject, own)
+    except CacheunitError:
+        return False
+    return isinstance(document.value, dict) and document.value.get(PROJECT_CODE, True) is True
 
 
 def find_settings(pyproject: bytes | None, own: bytes | None) -> tuple[Document, tuple[str, ...]]:

@@ -10,6 +10,8 @@ from cacheunit_build.lint.source_locator import SourceTexts
 from cacheunit_build.lint.suppressions import parse_suppressions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.protocols import Adapters, SecretScanner
@@ -54,6 +56,14 @@ class LintContext:
     def is_ignored(self, code: str, location: Location) -> bool:
         """Returns whether a comment or `--ignore` turns a rule off at a location; `--select` does not count."""
         return not self._ignored.includes(code) or self.is_suppressed(code, location)
+
+    def location_of(self, text: str, files: Iterable[str]) -> Location | None:
+        """Returns where one of the files, or else the settings, spells a text; None where none does."""
+        for path in (*files, *filter(None, (self._settings.path,))):
+            location = self.sources.locate(path, 1, text, (0, len(text)))
+            if location is not None:
+                return location
+        return None
 
     def source_line(self, variant: Variant, segment: Segment, offset: int) -> SourceLine | None:
         """Returns the source line that a character of a rendered text was written in; None where it is unknown."""

@@ -12,6 +12,7 @@ from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.lint.context import LintContext
 from cacheunit_build.lint.divergence import similar_pairs
+from cacheunit_build.lint.gate_rules import gate_codes
 from cacheunit_build.lint.inputs import read_prefix_inputs
 from cacheunit_build.lint.prefix_linter import PrefixLinter, token_counter
 from cacheunit_build.lint.registry import RuleSelection
@@ -45,35 +46,49 @@ def lint(
         adapters: the outside world.
         selection: which prefixes and targets; everything if None. Rules about the whole project need everything.
         rules: which rules to report; all if None.
-        scan_secrets: finds secrets; if None, a note says that none were looked for.
+        scan_secrets: finds secrets; if None, a note says that only those of a certain form were looked for.
         progress: called with the number of manifests compiled, and of all.
 
     Raises:
-        CacheunitError: every fault in the sources, since only what compiles can be linted.
+        CacheunitError: every fault in the sources, since only what compiles can be linted; or in their gate.
     """
     selection, rules = selection or Selection(), rules or RuleSelection()
     compiled = compile_or_fail(adapters, selection, progress)
+    gate_codes(compiled.settings)
+    violations = lint_compiled(adapters, compiled, rules, scan_secrets)
     secrets_wanted = rules.includes(SECRET.code)
-    context = LintContext(adapters, compiled, rules, scan_secrets if secrets_wanted else None)
-    linter = _ProjectLinter(adapters, compiled, selection, context)
+    notes = () if scan_secrets or not secrets_wanted else ("secrets were checked by their form only",)
+    return LintResult(violations=violations, notes=notes)
+
+
+def lint_compiled(
+    adapters: Adapters, compiled: CompiledProject, rules: RuleSelection, scan_secrets: SecretScanner | None
+) -> tuple[Violation, ...]:
+    """Returns the violations of a compiled project; what was reused and not compiled is not looked at.
+
+    Args:
+        adapters: the outside world.
+        compiled: the project.
+        rules: which rules to report.
+        scan_secrets: finds secrets; if None, only those of a certain form are found.
+    """
+    context = LintContext(adapters, compiled, rules, scan_secrets if rules.includes(SECRET.code) else None)
+    linter = _ProjectLinter(adapters, compiled, context)
     violations = [violation for violation in linter.violations() if rules.includes(violation.code)]
-    notes = () if scan_secrets or not secrets_wanted else ("secrets were not checked",)
-    return LintResult(violations=tuple(_merge(violations, linter.variant_names())), notes=notes)
+    return tuple(_merge(violations, linter.variant_names()))
 
 
 class _ProjectLinter:
     """Runs all rules over a compiled project."""
 
-    def __init__(
-        self, adapters: Adapters, compiled: CompiledProject, selection: Selection, context: LintContext
-    ) -> None:
+    def __init__(self, adapters: Adapters, compiled: CompiledProject, context: LintContext) -> None:
         self._files = adapters.files
         self._compiled = compiled
         self._context = context
-        self._is_whole_project = not selection
-        self._linters = {inputs.manifest.name: PrefixLinter(inputs, context) for inputs in self._read_inputs(selection)}
+        self._is_whole_project = not compiled.selection and not compiled.reused
+        self._linters = {inputs.manifest.name: PrefixLinter(inputs, context) for inputs in self._read_inputs()}
 
-    def _read_inputs(self, selection: Selection) -> Iterator[PrefixInputs]:
+    def _read_inputs(self) -> Iterator[PrefixInputs]:
         """Yields the inputs of every prefix that was compiled, in the order of names."""
         settings, files = self._compiled.settings, self._files
         renderer = Renderer(files.read, list, settings.templates)
@@ -83,7 +98,9 @@ class _ProjectLinter:
         for name, _ in manifest_names(files, settings):
             if name in by_prefix:
                 artifacts = by_prefix[name]
-                yield read_prefix_inputs(artifacts[0].variant.manifest, files, renderer, selection, artifacts)
+                yield read_prefix_inputs(
+                    artifacts[0].variant.manifest, files, renderer, self._compiled.selection, artifacts
+                )
 
     def variant_names(self) -> dict[str, set[str]]:
         """Returns the names of all variants of each prefix that is linted in all its variants."""

@@ -7,10 +7,17 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from cacheunit_build.lint.certain_secrets import certain_secrets, final_secrets
 from cacheunit_build.lint.results import Location, Violation
 from cacheunit_build.lint.rules import cu4_layout, cu5_project
 from cacheunit_build.lint.rules.cu1_volatile import is_volatile, volatile_matches
-from cacheunit_build.lint.rules.cu2_leaks import leak_matches, secret_matches
+from cacheunit_build.lint.rules.cu2_leaks import (
+    CREDENTIAL,
+    credential_matches,
+    credential_message,
+    leak_matches,
+    secret_matches,
+)
 from cacheunit_build.lint.rules.cu3_characters import character_matches, control_token_matches, mixed_normalization
 
 if TYPE_CHECKING:
@@ -34,6 +41,7 @@ class PrefixLinter:
         self._manifest = inputs.manifest
         self._context = context
         self._text_matches = cache(_text_matches)
+        self._credentials = cache(lambda segment: tuple(credential_matches(segment)))
 
     def violations(self) -> Iterator[Violation]:
         """Yields every violation, including those that a comment suppresses."""
@@ -41,6 +49,7 @@ class PrefixLinter:
             for segment, match in self._matches(variant):
                 prefix = self._manifest.name if segment.kind == "tool" else variant.variant.name
                 yield Violation.of(match, self.location(variant, segment, match), prefix, match.subject)
+            yield from self._credentials_elsewhere(variant)
             yield from self._volatile_before_stable(variant)
             yield from self._token_counts(variant)
             yield from self._later_turns(variant)
@@ -53,13 +62,30 @@ class PrefixLinter:
         """Yields the matches of all text rules; those in tools for the first variant only, since all share them."""
         tools = self.inputs.tools if variant is self.inputs.variants[0] else ()
         for segment in (*variant.segments, *tools):
-            for match in self._text_matches(segment):
-                yield segment, match
-            for match in control_token_matches(segment, self._control_tokens(variant, segment)):
-                yield segment, match
-            for match in secret_matches(segment, self._context.scan_secrets):
-                yield segment, match
+            credentials = self._credentials(segment)
+            others = (
+                *self._text_matches(segment),
+                *control_token_matches(segment, self._control_tokens(variant, segment)),
+                *secret_matches(segment, self._context.scan_secrets),
+            )
+            yield from ((segment, match) for match in credentials)
+            # A message about a part of a secret would show that part.
+            yield from ((segment, match) for match in others if not any(match.overlaps(item) for item in credentials))
         yield from mixed_normalization([*variant.segments, *self.inputs.tools])
+
+    def _credentials_elsewhere(self, variant: VariantInputs) -> Iterator[Violation]:
+        """Yields secrets in an artifact that no text of its sources has: in a frame, an option, the name of a tool."""
+        segments = (*variant.segments, *self.inputs.tools)
+        known = {secret.value for segment in segments for secret in certain_secrets(segment.text)}
+        for artifact in variant.artifacts:
+            for secret in final_secrets(artifact, self._context.targets[artifact.target]):
+                if secret.value not in known:
+                    known.add(secret.value)
+                    files = [lookup.path for lookup in artifact.record.lookups if lookup.fingerprint is not None]
+                    location = self._context.location_of(secret.value, files) or self._manifest_line("system")
+                    yield Violation.of(
+                        CREDENTIAL.problem(credential_message(secret)), location, variant.variant.name, secret.value
+                    )
 
     def _control_tokens(self, variant: VariantInputs, segment: Segment) -> list[str]:
         """Returns the control tokens of the variant's targets that a segment contains, each once."""

@@ -36,6 +36,10 @@ class Match(Problem):
     subject: str
     is_example: bool = False
 
+    def overlaps(self, other: Match) -> bool:
+        """Returns whether it shares a character with another match of the same segment."""
+        return self.start < other.end and other.start < self.end
+
 
 # From ``` or ~~~ to the same fence, or to the end of the text.
 _FENCED_BLOCK = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)

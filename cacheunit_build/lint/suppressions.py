@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from cacheunit_build.lint.rule import Problem
 
 _TEMPLATE_COMMENT = re.compile(r"\{#[-+]?\s*cacheunit:\s*(ignore(?:-file)?)\b(.*?)[-+]?#\}", re.DOTALL)
-_YAML_COMMENT = re.compile(r"(?:^|(?<=\s))#\s*cacheunit:\s*(ignore(?:-file)?)\b([^\n]*)", re.MULTILINE)
+_HASH_COMMENT = re.compile(r"(?:^|(?<=\s))#\s*cacheunit:\s*(ignore(?:-file)?)\b([^\n]*)", re.MULTILINE)
+_HASH_COMMENTS = ("yaml", "yml", "toml", "py")
 # A reason may follow the codes: "CU102: the opening day", "CU102 -- the opening day", "CU102 (the opening day)".
 _REASON = re.compile(r"\s[-\u2013\u2014]+\s|[:;(]|\bbecause\b")
 
@@ -57,7 +58,7 @@ class Suppressions:
 def parse_suppressions(text: str, path: str) -> Suppressions:
     """Returns what the comments of a source file suppress.
 
-    Comments of templates (`{# … #}`) are read in every file but JSON, those of YAML (`# …`) in YAML files only. A
+    Comments of templates (`{# … #}`) are read in every file but JSON, those with `# …` in YAML, TOML and Python. A
     comment counts for its own lines and the line after it, an `ignore-file` comment for the whole file.
     """
     in_file: frozenset[str] = frozenset()
@@ -82,8 +83,8 @@ def _comments(text: str, path: str) -> Iterator[re.Match[str]]:
     extension = path.rpartition(".")[2].lower()
     if extension != "json":
         yield from _TEMPLATE_COMMENT.finditer(text, 0, text.rfind("#}") + 2)  # behind the last end nothing can match
-    if extension in ("yaml", "yml"):
-        yield from _YAML_COMMENT.finditer(text)
+    if extension in _HASH_COMMENTS:
+        yield from _HASH_COMMENT.finditer(text)
 
 
 def _parse_codes(text: str) -> tuple[frozenset[str], list[Problem]]:

@@ -6,10 +6,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.domain.names import name_problem
-from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.settings import Settings, SettingsKeys
-from cacheunit_build.domain.settings_file import REQUIRED_VERSION, find_settings
+from cacheunit_build.domain.settings_file import PROJECT_CODE, REQUIRED_VERSION, find_settings
+from cacheunit_build.parsing.folders import folders, name_faults, overlap_faults
 from cacheunit_build.parsing.validation import json_schema, validate
 
 if TYPE_CHECKING:
@@ -17,8 +16,9 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.document import Document, Keys
 
-_FOLDERS = ("prefixes", "templates", "build")
 _ANY_VERSION = ">=0"
+_KEYS_WITH_HYPHEN = (REQUIRED_VERSION, PROJECT_CODE)
+"""Keys that no field can have as its name."""
 
 
 def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
@@ -32,25 +32,25 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
         CacheunitError: every fault in them, or settings in both files.
     """
     document, table_keys = find_settings(pyproject, own)
-    keys = validate(SettingsKeys, _without_version(document), table_keys, keys_read_before=(REQUIRED_VERSION,))
+    keys = validate(SettingsKeys, _without_hyphens(document), table_keys, keys_read_before=_KEYS_WITH_HYPHEN)
     values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
     values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
     settings = Settings(**values, document=document, table_keys=table_keys)
-    faults = [*_path_faults(settings), *_version_faults(settings)]
+    faults = [*name_faults(settings), *_version_faults(settings), *_project_code_faults(settings)]
     if faults:
         raise CacheunitError(*faults)
-    faults = [*_overlap_faults(settings)]
+    faults = [*overlap_faults(settings, folders(settings))]
     if faults:
         raise CacheunitError(*faults)
-    return Settings(**values | _folders(settings), document=document, table_keys=table_keys)
+    return Settings(**values | folders(settings), document=document, table_keys=table_keys)
 
 
-def _without_version(document: Document) -> Document:
-    """Returns the settings without `required-version`, whose name no field can have."""
+def _without_hyphens(document: Document) -> Document:
+    """Returns the settings without the keys that no field can have as its name."""
     value = document.value
     if not isinstance(value, dict):
         return document
-    return replace(document, value={key: item for key, item in value.items() if key != REQUIRED_VERSION})
+    return replace(document, value={key: item for key, item in value.items() if key not in _KEYS_WITH_HYPHEN})
 
 
 def settings_schema() -> dict[str, Any]:
@@ -58,27 +58,10 @@ def settings_schema() -> dict[str, Any]:
     schema = json_schema(SettingsKeys)
     description = 'The releases of cacheunit that may build the project, such as ">=0.2,<0.3".'
     schema["properties"][REQUIRED_VERSION] = {"type": "string", "description": description}
+    description = "Whether the Python encoders that the project names may run; the command line can only refuse more."
+    schema["properties"][PROJECT_CODE] = {"type": "boolean", "default": True, "description": description}
     schema["properties"] = dict(sorted(schema["properties"].items()))
     return schema
-
-
-def _folders(settings: Settings) -> dict[str, str]:
-    """Returns the normalized path of each folder, by its key."""
-    return {key: normal_path(getattr(settings, key)) for key in _FOLDERS}
-
-
-def _path_faults(settings: Settings) -> Iterator[Fault]:
-    """Yields a fault for each folder that is not a path inside the project."""
-    for key in _FOLDERS:
-        try:
-            parts = normal_path(getattr(settings, key)).split("/")
-        except CacheunitError as error:
-            yield from (settings.fault(fault.message, key, hint=fault.hint) for fault in error.faults)
-            continue
-        for part in parts:
-            problem = name_problem(part)
-            if problem is not None:
-                yield settings.fault(f'folder "{part}" {problem}', key, hint="rename it")
 
 
 def _version_faults(settings: Settings) -> Iterator[Fault]:
@@ -93,6 +76,13 @@ def _version_faults(settings: Settings) -> Iterator[Fault]:
     if not valid:
         message = f'"{REQUIRED_VERSION}" must be a version specifier, not {wanted!r}'
         yield settings.fault(message, REQUIRED_VERSION, hint='for example ">=0.2,<0.3"')
+
+
+def _project_code_faults(settings: Settings) -> Iterator[Fault]:
+    """Yields a fault if `project-code` is neither true nor false."""
+    value = settings.document.value.get(PROJECT_CODE, True)
+    if not isinstance(value, bool):
+        yield settings.fault(f'"{PROJECT_CODE}" must be true or false, not {value!r}', PROJECT_CODE)
 
 
 def required_version_fault(document: Document, table_keys: Keys, installed: str) -> Fault | None:
@@ -119,14 +109,3 @@ def required_version_fault(document: Document, table_keys: Keys, installed: str)
         line=document.line((*table_keys, REQUIRED_VERSION)),
         hint=f"install a release that it allows, or change {REQUIRED_VERSION} and build again",
     )
-
-
-def _overlap_faults(settings: Settings) -> Iterator[Fault]:
-    """Yields a fault for each folder inside another one: a build must not read what it writes."""
-    folders = _folders(settings)
-    for key, folder in folders.items():
-        for other, parent in folders.items():
-            inside = f"{folder}/".startswith(f"{parent}/") and (folder != parent or key < other)
-            if key != other and inside:
-                message = f'folder "{folder}" of "{key}" is inside folder "{parent}" of "{other}"'
-                yield settings.fault(message, key, hint="use separate folders")

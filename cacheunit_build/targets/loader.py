@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 _SUFFIX = ".toml"
 
 
+SHIPPED_ENCODERS: frozenset[str] = frozenset()
+"""The SHA-256 of each Python encoder that a target of this package names: they may run where project code may not.
+
+No target has one yet."""
+
+
 def known_targets() -> dict[str, Target]:
     """Returns the targets that come with the package, by name."""
     return dict(_known())

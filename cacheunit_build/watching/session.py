@@ -17,7 +17,7 @@ from cacheunit_build.parsing.settings import parse_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cacheunit_build.builder.results import BuildResult, ReplacedArtifact
+    from cacheunit_build.builder.results import BuildResult, Gate, ReplacedArtifact
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.errors import Fault
@@ -53,11 +53,13 @@ class WatchSession:
     Args:
         open_adapters: opens the project again, with vocabularies that stay loaded.
         jobs: the number of threads that compile.
+        gate: finds what must not be frozen.
     """
 
-    def __init__(self, open_adapters: Callable[[], Adapters], jobs: int = 1) -> None:
+    def __init__(self, open_adapters: Callable[[], Adapters], jobs: int = 1, gate: Gate | None = None) -> None:
         self._open_adapters = open_adapters
         self._jobs = jobs
+        self._gate = gate
         self._faults: tuple[Fault, ...] = ()
         self._asked: frozenset[str] = frozenset()
         self._folders = FOLDERS
@@ -78,7 +80,9 @@ class WatchSession:
         adapters = self._open_adapters()
         with adapters.files.exclusive():
             adapters.records.start()
-            result = unchanged_build(adapters.files, adapters.records) or build(adapters, jobs=self._jobs)
+            result = unchanged_build(adapters.files, adapters.records) or build(
+                adapters, jobs=self._jobs, gate=self._gate
+            )
         seconds = time.monotonic() - begun
         self._note_inputs(adapters)
         former, self._faults = self._faults, result.faults

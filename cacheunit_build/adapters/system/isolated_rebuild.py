@@ -73,11 +73,11 @@ class IsolatedRebuild:
     """Builds copies of a project; implements the protocol `Rebuild`.
 
     Args:
-        options: options of the command line for each build.
+        project_code: whether they may run the encoders of the project.
     """
 
-    def __init__(self, options: Sequence[str] = ()) -> None:
-        self._options = tuple(options)
+    def __init__(self, *, project_code: bool = True) -> None:
+        self._options = () if project_code else ("--no-project-code",)
         self._conditions = {str(conditions): conditions for conditions in _CONDITIONS}
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import inspect
 import sys
 import threading
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.errors import CacheunitError, fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from cacheunit_build.domain.prompt import Conversation
+    from cacheunit_build.domain.protocols import EncoderLoader
 
 _STDOUT_LOCK = threading.RLock()
 """Held while standard output is redirected: all threads share it, and two that redirect it at once may each restore
@@ -62,6 +64,25 @@ def load_python_encoder(
     return frame
 
 
+def trusted_encoder_loader(trusted: Collection[str], reason: str, hint: str) -> EncoderLoader:
+    """Returns a loader that runs only files that are trusted, and refuses every other one before it is compiled.
+
+    Args:
+        trusted: the SHA-256 of each file that may run.
+        reason: who refuses the others, for the message.
+        hint: how to allow them.
+    """
+
+    def load(source: bytes, path: str, function: str, arguments: Mapping[str, Any]) -> Callable[[Conversation], str]:
+        digest = hashlib.sha256(source).hexdigest()
+        if digest not in trusted:
+            message = f"{reason} refuses to run this Python file of the project (sha256 {digest})"
+            raise fail(message, path=path, hint=hint)
+        return load_python_encoder(source, path, function, arguments)
+
+    return load
+
+
 def _load_function(source: bytes, path: str, function: str) -> Callable[..., Any]:
     """Runs the file as a module with a name of its own, and returns its function."""
     name = f"cacheunit_encoder_{abs(hash((path, source))):x}"
@@ -70,7 +91,7 @@ def _load_function(source: bytes, path: str, function: str) -> Callable[..., Any
     sys.modules[name] = module  # dataclasses look up the module of their class there
     try:
         with _STDOUT_LOCK, contextlib.redirect_stdout(sys.stderr):
-            exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 - the user names this file to be run
+            exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user names this file to be run
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything, and that is its error
         raise _encoder_error(error, path, "cannot be loaded") from None
     encode = getattr(module, function, None)

@@ -16,8 +16,6 @@ _EXCLUDED_DETECTORS = frozenset(("IPPublicDetector",))
 _PLACEHOLDER = re.compile(
     r"example|sample|dummy|fake|placeholder|changeme|your[-_]?|x{5,}|\*{3,}|(.)\1{7,}", re.IGNORECASE
 )
-# Keys of model providers in their present form, which detect-secrets 1.5 lacks.
-_MODEL_API_KEY = re.compile(r"(?<![\w-])sk-(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{32,}")
 _WORDS_WITH_HYPHENS = re.compile(r"[a-z]+(?:[-_][a-z]+)+")
 _PLACEHOLDER_WORDS = frozenset(
     ("pass", "password", "passwd", "pwd", "secret", "token", "pw", "key", "apikey", "api_key", "user")
@@ -48,9 +46,6 @@ def _secrets(text: str, patterns: Sequence[tuple[Any, re.Pattern[str]]]) -> Iter
         for match in pattern.finditer(text):
             if any(detector.analyze_string(match[0])) and not _is_placeholder(match):
                 yield match, detector.secret_type
-    for match in _MODEL_API_KEY.finditer(text):
-        if not _is_placeholder(match):
-            yield match, "Model API Key"
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
+from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_review
@@ -33,7 +34,9 @@ def build(context: Context, names: tuple[str, ...], target: str | None, form: st
         from cacheunit_build.builder.build import build as build_project
 
         with ProgressBar(context) as progress:
-            result = build_project(project.adapters, selection, locked=locked, progress=progress, jobs=jobs)
+            result = build_project(
+                project.adapters, selection, locked=locked, progress=progress, jobs=jobs, gate=lint_gate()
+            )
     if result.written or result.lock == "written":
         from cacheunit_build.cli.ignored_files import remark_ignored
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
+from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_review
@@ -39,12 +40,15 @@ def check(context: Context, names: tuple[str, ...], target: str | None, form: st
         from cacheunit_build.builder.check import check as check_project
 
         with ProgressBar(context) as progress:
-            result = check_project(project.reopened().adapters, selection, progress=progress, jobs=jobs)
+            result = check_project(
+                project.reopened().adapters, selection, progress=progress, jobs=jobs, gate=lint_gate()
+            )
     if prove and not result.faults:
         from cacheunit_build.adapters.system.isolated_rebuild import IsolatedRebuild
         from cacheunit_build.builder.proof import prove as prove_project
 
-        result = replace(result, proof=prove_project(project.reopened().adapters, IsolatedRebuild(), jobs=jobs))
+        rebuild = IsolatedRebuild(project_code=not context.no_project_code)
+        result = replace(result, proof=prove_project(project.reopened().adapters, rebuild, jobs=jobs))
     if result.notes and not result.faults:  # there is no lock, or no build folder
         from cacheunit_build.cli.ignored_files import remark_ignored
         from cacheunit_build.lockfile.format import read_lock

@@ -10,6 +10,7 @@ from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, read_file, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
 from cacheunit_build.cli.output import append_job_summary, print_blocks, print_faults, print_json, print_text
+from cacheunit_build.cli.project_code import encoder_loader
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
 from cacheunit_build.domain.protocols import OldVersion, Selection
@@ -118,5 +119,7 @@ def _has_project_file(files: DiskFiles) -> bool:
 def _old_version(project: OpenProject, files: SourceFiles) -> OldVersion:
     """Returns an older version of the project, with the vocabularies that are loaded already."""
     return OldVersion(
-        files=files, tokenizers=project.tokenizers.with_project_files(files.read), encoder=project.adapters.encoder
+        files=files,
+        tokenizers=project.tokenizers.with_project_files(files.read),
+        encoder=encoder_loader(project.files, files, refused=project.no_project_code),
     )

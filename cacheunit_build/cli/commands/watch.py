@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import INTERRUPTED, Context, with_context
+from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.cli.options import jobs_option
 from cacheunit_build.cli.output import print_faults, print_text
 
@@ -28,7 +29,7 @@ def watch(context: Context, *, poll: bool, jobs: int) -> int:
     from cacheunit_build.adapters.system.file_watcher import Watcher
     from cacheunit_build.watching.session import WatchSession
 
-    session = WatchSession(project_opener(context.project_to_build()), jobs)
+    session = WatchSession(project_opener(context.project_to_build()), jobs, lint_gate())
     watcher = Watcher(context.root, session.paths, context.remark, poll=poll)
     try:
         for _ in watcher.changes():

@@ -6,12 +6,14 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+from cacheunit_build.lint.certain_secrets import certain_secrets
 from cacheunit_build.lint.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cacheunit_build.domain.protocols import SecretScanner
+    from cacheunit_build.lint.certain_secrets import CertainSecret
     from cacheunit_build.lint.rule import Severity
     from cacheunit_build.lint.segment import Match, Segment
 
@@ -43,7 +45,14 @@ SECRET = Rule(
     meaning="a key, token or password, found with the patterns of detect-secrets (extra: secrets)",
     hint="remove it and revoke it: artifacts, git history and caches keep copies",
 )
-RULES = (ABSOLUTE_PATH, HOST_NAME, E_MAIL, SECRET)
+CREDENTIAL = Rule(
+    code="CU205",
+    name="credential",
+    severity="error",
+    meaning="a key or token of a form that nothing else has; it stops a build too",
+    hint="remove it and revoke it: git history and caches keep copies; if it is not a secret, ignore the rule here",
+)
+RULES = (ABSOLUTE_PATH, HOST_NAME, E_MAIL, SECRET, CREDENTIAL)
 
 _PATH_PART = r"[\w.@+~-]+"
 # /home/NAME/notes, C:\Users\NAME\notes; group 1 is the account.
@@ -107,7 +116,6 @@ _UNREPORTED_NETWORKS = tuple(
         *("224.0.0.0/4", "240.0.0.0/4"),  # multicast, reserved (with net masks)
     )
 )
-_SECRET_CHARACTERS_SHOWN = 4
 
 
 def leak_matches(segment: Segment) -> Iterator[Match]:
@@ -118,11 +126,21 @@ def leak_matches(segment: Segment) -> Iterator[Match]:
     yield from _email_addresses(segment)
 
 
+def credential_matches(segment: Segment) -> Iterator[Match]:
+    """Yields keys and tokens of a certain form; their messages show nothing of them."""
+    for secret in certain_secrets(segment.text):
+        yield segment.match(CREDENTIAL, (secret.start, secret.end), credential_message(secret))
+
+
+def credential_message(secret: CertainSecret) -> str:
+    """Returns the message for a key or token of a certain form, without any part of it."""
+    return f"a secret: {secret.kind}"
+
+
 def secret_matches(segment: Segment, scan: SecretScanner | None) -> Iterator[Match]:
-    """Yields what the scanner takes for secrets, nothing without one; messages show the first four characters."""
+    """Yields what the scanner takes for secrets, nothing without one; messages show nothing of them."""
     for start, end, kind in scan(segment.text) if scan else ():
-        shown = segment.text[start:end].partition("\n")[0][:_SECRET_CHARACTERS_SHOWN]
-        yield segment.match(SECRET, (start, end), f"{kind}: {shown}…")
+        yield segment.match(SECRET, (start, end), f"a secret: {kind}")
 
 
 def _paths(segment: Segment) -> Iterator[Match]:

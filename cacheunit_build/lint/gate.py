@@ -1,0 +1,68 @@
+"""The gate in front of a build: what some lint rules find in compiled artifacts stops them from being frozen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.lint.certain_secrets import final_secrets
+from cacheunit_build.lint.gate_rules import gate_codes
+from cacheunit_build.lint.linter import lint_compiled
+from cacheunit_build.lint.registry import RULES, RuleSelection
+from cacheunit_build.lint.rule import SEVERITIES
+from cacheunit_build.lint.rules.cu2_leaks import CREDENTIAL, SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.domain.protocols import Adapters, SecretScanner
+    from cacheunit_build.domain.settings import Settings
+    from cacheunit_build.lint.results import Violation
+
+
+class LintGate:
+    """Finds what must not be frozen: secrets of a certain form, and what the rules find that the settings name.
+
+    Args:
+        load_scanner: returns the scanner of the extra `secrets`; None where that is not installed.
+    """
+
+    def __init__(self, load_scanner: Callable[[], SecretScanner | None]) -> None:
+        self._load_scanner = load_scanner
+
+    def __call__(self, adapters: Adapters, compiled: CompiledProject) -> tuple[Fault, ...]:
+        """Returns a fault for each violation in the artifacts that were compiled.
+
+        Raises:
+            CacheunitError: the settings name a rule that does not exist, or that cannot be checked.
+        """
+        codes = gate_codes(compiled.settings)
+        scanner = self._scanner(compiled.settings) if SECRET.code in codes else None
+        if not codes and not any(final_secrets(item, compiled.targets[item.target]) for item in compiled.artifacts):
+            return ()
+        rules = RuleSelection(select=(CREDENTIAL.code, *codes))
+        violations = lint_compiled(adapters, compiled, rules, scanner)
+        return tuple(_fault(violation) for violation in violations if _stops(violation))
+
+    def _scanner(self, settings: Settings) -> SecretScanner:
+        """Returns the scanner of the extra.
+
+        Raises:
+            CacheunitError: it is not installed.
+        """
+        scanner = self._load_scanner()
+        if scanner is None:
+            hint = 'pip install "cacheunit-build[secrets]"'
+            raise CacheunitError(settings.fault(f"the gate has {SECRET.code}, which needs an extra", "gate", hint=hint))
+        return scanner
+
+
+def _stops(violation: Violation) -> bool:
+    """Returns whether a violation is as severe as its rule usually is; milder ones are examples, or uncertain."""
+    return SEVERITIES.index(violation.severity) <= SEVERITIES.index(RULES[violation.code].severity)
+
+
+def _fault(violation: Violation) -> Fault:
+    message = f"{violation.code}: {violation.message}"
+    return Fault(message=message, path=violation.path, line=violation.line, hint=violation.hint)
