@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural
 from cacheunit_build.reports.github import annotation, fault_annotations
@@ -20,8 +21,8 @@ def check_blocks(result: CheckResult) -> list[Block]:
     """Returns a row for each difference and their number, or how many artifacts match the lock."""
     if result.ok:
         verb = "matches" if result.verified == 1 else "match"
-        return [f"ok: {plural(result.verified, 'artifact')} {verb} the lock"]
-    return [drift_table(result.drift), plural(len(result.drift), "difference")]
+        return [[f"ok: {plural(result.verified, 'artifact')} {verb} the lock"]]
+    return [drift_table(result.drift), [plural(len(result.drift), "difference")]]
 
 
 def drift_table(drift: Sequence[Drift]) -> Table:
@@ -65,14 +66,14 @@ def problems_markdown(faults: Sequence[Fault], drift: Sequence[Drift]) -> str:
 
 def faults_markdown(faults: Sequence[Fault]) -> str:
     """Returns a list of faults; empty where there are none."""
-    lines = [f"- {_place(fault)}{fault.message}" + (f" ({fault.hint})" if fault.hint else "") for fault in faults]
-    return "\n".join([f"### {plural(len(faults), 'error')}", "", *lines]) if faults else ""
+    return "\n".join([f"### {plural(len(faults), 'error')}", "", *map(_fault_item, faults)]) if faults else ""
 
 
-def _place(fault: Fault) -> str:
-    if fault.path is None:
-        return ""
-    return f"`{fault.path}`: " if fault.line is None else f"`{fault.path}:{fault.line}`: "
+def _fault_item(fault: Fault) -> str:
+    """Returns place, message and hint of a fault as an item of a list."""
+    line = "" if fault.line is None else f":{fault.line}"
+    place = "" if fault.path is None else f"{code_span(f'{fault.path}{line}')}: "
+    return f"- {place}{markdown_text(fault.message)}" + (f" ({markdown_text(fault.hint)})" if fault.hint else "")
 
 
 def drift_markdown(drift: Sequence[Drift]) -> str:
@@ -82,9 +83,9 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     rows = [
         (
             item.kind,
-            f"`{item.prefix or item.path}`",
-            item.target and f"`{item.target}`",
-            ", ".join(f"`{path}`" for path in item.because),
+            code_span(item.prefix or item.path or ""),
+            code_span(item.target),
+            ", ".join(map(code_span, item.because)),
         )
         for item in drift
     ]
@@ -110,9 +111,7 @@ def review_annotations(faults: Iterable[Fault], drift: Iterable[Drift], reposito
         by_path.setdefault(path, []).append(f"{item.kind}: {artifact}")
     hint = 'run "cacheunit build" and commit the result'
     lines += [
-        annotation(
-            "error", "\n".join([*messages, hint]), path=repository_path(path), line=1, title="does not match the lock"
-        )
+        annotation("error", *messages, hint, path=repository_path(path), line=1, title="does not match the lock")
         for path, messages in by_path.items()
     ]
     return "\n".join(line for line in lines if line)

@@ -37,15 +37,15 @@ def init(context: Context, files: tuple[Path, ...]) -> int:
     for path in sorted({".gitattributes", ".gitignore"} & existing):
         missing = _missing_lines(new_files[path], project.read(path) or b"")
         if missing:
-            context.remark(f"note: {path} already exists; add to it:\n{missing}")
+            context.remark(f"note: {path} already exists; add to it:", *missing)
     context.remark('\nnext: "cacheunit build"')
     return OK
 
 
-def _missing_lines(wanted: str, existing: bytes) -> str:
+def _missing_lines(wanted: str, existing: bytes) -> list[str]:
     """Returns the lines, comments left out, that a file is to have and does not."""
     lines = existing.decode(errors="replace").splitlines()
-    return "\n".join(line for line in wanted.splitlines() if not line.startswith("#") and line not in lines)
+    return [line for line in wanted.splitlines() if not line.startswith("#") and line not in lines]
 
 
 def _refuse_to_replace(existing: set[str]) -> None:

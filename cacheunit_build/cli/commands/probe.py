@@ -11,7 +11,7 @@ import click
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
 from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option
 from cacheunit_build.cli.options import format_option
-from cacheunit_build.cli.output import print_json, print_text
+from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def probe(
         if dry_run:
             output = FORMATS[request_format].route.output_tokens
             budget = _budget(known_target, max_requests, max_tokens, output)
-            print_json(report.dry_run_json(budget)) if form == "json" else print_text(
-                report.dry_run_text(budget, _CONTENT)
+            print_json(report.dry_run_json(budget)) if form == "json" else print_blocks(
+                report.dry_run_blocks(budget, _CONTENT)
             )
             return OK
         settings = ProbeSettings(
@@ -98,8 +98,8 @@ def probe(
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             known_target=known_target,
         )
-    print_json(report.probe_json(result, measured)) if form == "json" else print_text(
-        report.probe_text(result, measured)
+    print_json(report.probe_json(result, measured)) if form == "json" else print_blocks(
+        report.probe_blocks(result, measured)
     )
     return DIFFERENT if result.kind == "unknown" else OK
 
