@@ -14,7 +14,8 @@ _WRONG_INPUT = 2
 def main() -> None:
     """Runs the command line and exits."""
     open_closed_streams()
-    output = unchanged_output(_working_folder(), sys.argv[1:])
+    folder = _working_folder()
+    output = None if folder is None else unchanged_output(folder, sys.argv[1:])
     if output is not None:
         sys.exit(exit_code(_print(f"{output}\n".encode())))
     from cacheunit_build.cli.main import main as run_command_line
@@ -22,12 +23,12 @@ def main() -> None:
     run_command_line()
 
 
-def _working_folder() -> str:
-    """Returns the working folder; a relative path to it where it was removed, which the command line reports."""
+def _working_folder() -> str | None:
+    """Returns the working folder; None where it was removed, which the command line reports."""
     try:
         return os.getcwd()
     except OSError:
-        return "."
+        return None
 
 
 def _print(data: bytes) -> int:

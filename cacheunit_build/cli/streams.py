@@ -15,7 +15,7 @@ _lost_errors: list[str] = []
 
 
 def open_closed_streams() -> None:
-    """Opens a stream that fails when it is written in place of each standard stream that the caller closed.
+    """Opens a stream that fails when it is used in place of each standard stream that the caller closed.
 
     Otherwise, the next file that is opened would get its number, and what is printed would go there.
     """
@@ -23,7 +23,7 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            null = os.open(os.devnull, os.O_RDONLY)
+            null = os.open(os.devnull, os.O_RDONLY if number else os.O_WRONLY)
             if null != number:
                 os.dup2(null, number)
                 os.close(null)
