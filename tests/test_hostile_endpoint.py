@@ -22,6 +22,7 @@ from cacheunit_build.adapters.system import http_client
 from cacheunit_build.adapters.system.http_endpoint import EndpointLimits, HttpEndpoint
 from cacheunit_build.adapters.system.secret_mask import MASK, SecretMask
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.endpoints.metrics import parse_metrics
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -196,6 +197,17 @@ def test_a_page_of_metrics_over_the_limit_is_left_out(monkeypatch: pytest.Monkey
         HttpEndpoint(url, EndpointLimits(max_requests=1, timeout=20)) as endpoint,
     ):
         assert endpoint.metrics() is None
+
+
+@pytest.mark.parametrize(
+    "labels", ["a" * 1_000_000, 'a="\\"' * 200_000, f'block_size="{"9" * 5000}"', 'block_size="0"']
+)
+def test_a_page_of_metrics_may_have_lines_of_any_length(labels: str) -> None:
+    page = (
+        f"vllm:cache_config_info{{{labels}}} 1\nvllm:prefix_cache_hits{{{labels}}} 1\nvllm:prefix_cache_hits_total 7\n"
+    )
+    metrics = parse_metrics(page)
+    assert (metrics.unit, (metrics.hit_tokens or 0) >= 7) == (None, True)
 
 
 # The key

@@ -26,7 +26,7 @@ def base_url(url: str) -> str:
     # An invalid URL is not shown: it may be a key that was given in its place.
     if scheme not in ("http", "https") or not url.isprintable() or not _has_valid_host(url):
         raise fail("the URL is not a valid API URL", hint="give the full URL, such as http://127.0.0.1:8000/v1")
-    if "@" in rest or "?" in rest or "#" in rest:
+    if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
         message = "a URL with a password, a query or a fragment is refused, since it would be printed"
         raise fail(message, hint=KEY_HINT)
     base = url.rstrip("/")

@@ -75,13 +75,10 @@ def _spellings(secret: str) -> Iterator[str]:
     data = secret.encode("utf-8", "surrogatepass")
     yield data.hex()
     for offset in range(3):
-        encoded = base64.b64encode(bytes(offset) + data).decode().lower()
+        encoded = base64.b64encode(bytes(offset) + data).decode().rstrip("=").lower()
         # The first and the last characters are made of the neighbouring bytes too.
-        spelled = (
-            encoded[(0, 2, 3)[offset] :]
-            if not (offset + len(data)) % 3
-            else encoded[(0, 2, 3)[offset] :].rstrip("=")[:-1]
-        )
+        start, end = (0, 2, 3)[offset], len(encoded) - bool((offset + len(data)) % 3)
+        spelled = encoded[start:end]
         if len(spelled) >= _SHORTEST_PART:
             yield from (spelled, spelled.replace("+", "-").replace("/", "_"))
 
