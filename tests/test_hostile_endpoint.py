@@ -332,3 +332,10 @@ def test_certificates_that_do_not_exist_are_an_error(project: Project, monkeypat
     ran = project.run("probe", "http://127.0.0.1:9/v1", "--model", "m")
     assert (ran.code, ran.out) == (2, "")
     assert re.match(r"error: .*(certificates|cannot reach)", ran.err)
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--wait"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "-1"])
+def test_a_time_that_cannot_be_waited_for_is_an_error(project: Project, option: str, seconds: str) -> None:
+    ran = project.run("probe", "http://127.0.0.1:9/v1", "--model", "m", option, seconds)
+    assert (ran.code, ran.out, option in ran.err) == (2, "", True)

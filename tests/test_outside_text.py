@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -92,7 +92,8 @@ def test_a_text_for_a_terminal_keeps_its_line_ends_and_tabs_only(text: str) -> N
     assert shown.count("\n") == text.count("\n")
 
 
-@given(st.dictionaries(any_text, st.lists(any_text)))
+@settings(max_examples=50)
+@given(st.dictionaries(any_text, st.lists(any_text, max_size=3), max_size=3))
 @example({"##[error]": ["##vso[x]", "\x7f\x9b\u2028\U000e0041\ud800"]})
 def test_json_has_the_same_value_without_control_characters_and_commands(value: dict[str, list[str]]) -> None:
     text = json_text(value)
@@ -291,7 +292,7 @@ def test_names_are_shown_escaped_in_markdown_and_annotations(name: str) -> None:
         assert is_shown(line)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["::error::\x1b[2J\x9b\n::add-mask::c", "##[error]`*<b>|\u202e"])
 def test_no_command_lets_outside_text_out(project: Project, name: str) -> None:
     settings = f'targets = ["deepseek-v4"]\n[target.own]\nextends = "deepseek-v4"\ndescription = {json.dumps(name)}\n'
     project.write({"cacheunit.toml": settings, "templates/t.j2": COMMANDS * 20, "prefixes/a.yaml": "system: t.j2\n"})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cacheunit_build.cli.options import FiniteRange
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
 
     from cacheunit_build.adapters.system.http_endpoint import HttpEndpoint
 
+LONGEST_WAIT = 86_400
+"""The most seconds that an option can ask to wait: a day."""
+
 key_option = click.option(
     "--key-env", metavar="NAME", help="Environment variable that holds the API key. Default: CACHEUNIT_API_KEY."
 )
 timeout_option = click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1, max=LONGEST_WAIT),
     default=120.0,
     show_default=True,
     help="Seconds in which one whole response must arrive.",

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
-from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option
-from cacheunit_build.cli.options import format_option
+from cacheunit_build.cli.endpoint_options import (
+    LONGEST_WAIT,
+    key_option,
+    open_endpoint,
+    requests_option,
+    timeout_option,
+)
+from cacheunit_build.cli.options import FiniteRange, format_option
 from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.request_formats.formats import FORMATS
 
@@ -44,7 +50,7 @@ _CONTENT = "random words, then one word repeated, then a different word at the e
 @timeout_option
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0, max=LONGEST_WAIT),
     default=1.0,
     show_default=True,
     help="Seconds to wait before a prefix that was not served is sent again.",

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
-from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option
-from cacheunit_build.cli.options import format_option, names_argument, target_option
+from cacheunit_build.cli.endpoint_options import (
+    LONGEST_WAIT,
+    key_option,
+    open_endpoint,
+    requests_option,
+    timeout_option,
+)
+from cacheunit_build.cli.options import FiniteRange, format_option, names_argument, target_option
 from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.domain.protocols import Selection
 
@@ -33,14 +39,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--min-share",
-    type=click.FloatRange(min=0, max=1),
+    type=FiniteRange(min=0, max=1),
     default=0.5,
     show_default=True,
     help="Share of requests to a best-effort target that must hit as predicted.",
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0, max=LONGEST_WAIT),
     default=1.0,
     show_default=True,
     help="Seconds to wait before each of these requests.",
