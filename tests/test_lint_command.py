@@ -190,7 +190,7 @@ def test_markdown_escapes_messages_and_paths() -> None:
     assert row.replace("\\|", "").count("|") == 6
     for mark in ("<img", "`c", "*d"):
         assert re.findall(rf"(.){re.escape(mark)}", row) == ["\\"]
-    assert "@<!-- -->team &amp;amp;" in row
+    assert "`@team` &amp;amp;" in row
 
 
 def test_github_annotates_the_source_line(shop: Project) -> None:

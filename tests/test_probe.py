@@ -365,7 +365,11 @@ def test_an_endpoint_that_is_down_or_slow_and_invalid_urls_are_errors(empty_proj
     for url in ("localhost:8000", "ftp://x/v1", "http://", "http://[::1", "http://a b/v1"):
         ran = empty_project.run("probe", url, "--model", "m")
         assert (ran.code, "is not a valid API URL" in ran.err) == (2, True), url
-    for url in ("https://me:hidden@127.0.0.1:9/v1", "https://127.0.0.1:9/v1?key=hidden"):
+    for url in (
+        "https://me:hidden@127.0.0.1:9/v1",
+        "https://127.0.0.1:9/v1?key=hidden",
+        "https://127.0.0.1:9/v1#hidden",
+    ):
         ran = empty_project.run("probe", url, "--model", "m")
         assert (ran.code, "hidden" in ran.err) == (2, False)
     assert empty_project.run("probe", "http://127.0.0.1:9/v1").code == 2
@@ -441,11 +445,12 @@ def send_to(
     def answer(request: httpx.Request) -> httpx.Response:
         requests.append(request)
         if accepted_limit in json.loads(request.content):
-            return httpx.Response(200, json={"prompt_tokens": 7})
-        return httpx.Response(400, json={"error": {"message": "unsupported; use max_completion_tokens"}})
+            return httpx.Response(200, stream=httpx.ByteStream(b'{"prompt_tokens": 7}'))
+        error = b'{"error": {"message": "unsupported; use max_completion_tokens"}}'
+        return httpx.Response(400, stream=httpx.ByteStream(error))
 
-    client = httpx.Client(transport=httpx.MockTransport(answer))
-    monkeypatch.setattr("cacheunit_build.adapters.system.http_endpoint._client", lambda _timeout: client)
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    monkeypatch.setattr("cacheunit_build.adapters.system.http_client._async_client", lambda: client)
     with HttpEndpoint("http://host", EndpointLimits(max_requests=9, timeout=1), key="sk-1") as endpoint:
         return requests, endpoint.send(FORMATS[form].route, {"model": "m"}).prompt
 

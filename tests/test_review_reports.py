@@ -8,7 +8,7 @@ import pytest
 
 from cacheunit_build.reports.formatting import markdown_table
 from cacheunit_build.reports.github import annotation
-from cacheunit_build.reports.text_diff import show_white_space, text_diff
+from cacheunit_build.reports.text_diff import diff_lines, show_white_space
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,19 +88,19 @@ def test_a_job_summary_that_cannot_be_written_is_a_fault(shop: Project, monkeypa
 
 
 def test_annotations_escape_special_characters() -> None:
-    line = annotation("error", "50%,\nthen: 2::", path="a,b:c.md", line=3, column=4, title="x\ny")
-    assert line == "::error file=a%2Cb%3Ac.md,line=3,col=4,title=x%0Ay::50%25,%0Athen: 2::"
+    line = annotation("error", "50%,", "then: 2::\n::x::", path="a,b:c.md", line=3, column=4, title="x\ny")
+    assert line == "::error file=a%2Cb%3Ac.md,line=3,col=4,title=x\\ny::50%25,%0Athen: 2::\\n::x::"
     assert annotation("notice", "x") == "::notice::x"
 
 
-def test_cells_of_a_markdown_table_escape_pipes_and_newlines() -> None:
-    assert markdown_table([("a", "b"), ("x|y", "1\n2")], right=(1,)) == "| a | b |\n| --- | ---: |\n| x\\|y | 1 2 |"
+def test_code_in_cells_of_a_markdown_table_may_have_pipes() -> None:
+    assert markdown_table([("a", "b"), ("`x|y`", "1")], right=(1,)) == "| a | b |\n| --- | ---: |\n| `x\\|y` | 1 |"
 
 
 def test_a_text_diff_shows_invisible_characters() -> None:
     assert show_white_space("a\tb\u00a0c\u202e \u3000d  ") == "a→b⍽c⟨U+202E⟩ \u3000d··"
     old = "".join(f"line {number}\n" for number in range(20))
-    shown = text_diff(old, old.replace("line 9\n", "line 9 \n"), name="x").splitlines()
+    shown = diff_lines(old, old.replace("line 9\n", "line 9 \n"), name="x")
     assert shown == [
         "--- x (before)",
         "+++ x (now)",

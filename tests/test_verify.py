@@ -242,7 +242,8 @@ def test_a_key_comes_from_the_environment_and_is_never_printed(built: Project, m
     ran = verify(built, engine, "a", "--key-env", "OWN_KEY")
     assert (ran.code, "sk-wrong" in ran.err + ran.out) == (2, False)
     assert "Bearer ***" in ran.err
-    assert '"NONE" is not set' in verify(built, engine, "a", "--key-env", "NONE").err
+    ran = verify(built, engine, "a", "--key-env", "sk-in-place-of-a-name")
+    assert (ran.code, "sk-in" in ran.err, "that --key-env names is not set" in ran.err) == (2, False, True)
 
 
 @pytest.mark.parametrize("key", ["sk-right\n", "sk right", "sk-Я"])

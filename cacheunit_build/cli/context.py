@@ -45,10 +45,10 @@ class Context:
         self.quiet = quiet
         self.verbose = verbose
 
-    def remark(self, text: str) -> None:
-        """Prints a remark on standard error, unless the run is quiet."""
+    def remark(self, *lines: str) -> None:
+        """Prints a remark on standard error, as `print_remark` does, unless the run is quiet."""
         if not self.quiet:
-            print_remark(text)
+            print_remark(*lines)
 
     @cached_property
     def root(self) -> Path:
@@ -196,9 +196,8 @@ def _tokenizer_loader(files: DiskFiles, records: BuildCache) -> LocalTokenizerLo
 
 def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
     """Returns what a build and a check with nothing to do print, by command and report format."""
-    import json
-
     from cacheunit_build.builder.results import BuildResult, CheckResult
+    from cacheunit_build.domain.escaping import json_text
     from cacheunit_build.reports.build import build_blocks, build_json
     from cacheunit_build.reports.check import check_blocks, check_json
     from cacheunit_build.reports.formatting import plain_text
@@ -207,9 +206,9 @@ def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
     checked = CheckResult(verified=len(records))
     return {
         "build-text": plain_text(build_blocks(built)),
-        "build-json": json.dumps(build_json(built), ensure_ascii=False, indent=2),
+        "build-json": json_text(build_json(built)),
         "check-text": plain_text(check_blocks(checked)),
-        "check-json": json.dumps(check_json(checked), ensure_ascii=False, indent=2),
+        "check-json": json_text(check_json(checked)),
     }
 
 

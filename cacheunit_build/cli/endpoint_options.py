@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cacheunit_build.cli.options import FiniteRange
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 
     from cacheunit_build.adapters.system.http_endpoint import HttpEndpoint
 
+LONGEST_WAIT = 86_400
+"""The most seconds that an option can ask to wait: a day."""
+
 key_option = click.option(
     "--key-env", metavar="NAME", help="Environment variable that holds the API key. Default: CACHEUNIT_API_KEY."
 )
 timeout_option = click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1, max=LONGEST_WAIT),
     default=120.0,
     show_default=True,
-    help="Seconds to wait for one response.",
+    help="Seconds in which one whole response must arrive.",
 )
 
 
@@ -45,14 +49,16 @@ def open_endpoint(url: str, key_env: str | None, max_requests: int, timeout: flo
         url: base URL of the API.
         key_env: environment variable that holds the key; None for the default one, which may be unset.
         max_requests: the most requests to send.
-        timeout: seconds to wait for one response.
+        timeout: seconds in which one whole response must arrive.
 
     Raises:
         CacheunitError: the URL or the key is not valid, the named variable is not set, or httpx is not installed.
     """
-    from cacheunit_build.adapters.system.http_endpoint import KEY_VARIABLE, EndpointLimits, HttpEndpoint
+    from cacheunit_build.adapters.system.api_url import KEY_VARIABLE
+    from cacheunit_build.adapters.system.http_endpoint import EndpointLimits, HttpEndpoint
 
     key = os.environ.get(key_env or KEY_VARIABLE)
     if key_env is not None and not key:
-        raise fail(f'the environment variable "{key_env}" is not set', hint=f"export {key_env}=…")
+        # Its name is not shown: it may be the key itself, given in place of a name.
+        raise fail("the environment variable that --key-env names is not set", hint="give the name of a variable")
     return HttpEndpoint(url, EndpointLimits(max_requests=max_requests, timeout=timeout), key=key)

@@ -6,29 +6,38 @@ import os
 import sys
 
 from cacheunit_build.cli.fast_path import unchanged_output
+from cacheunit_build.cli.streams import exit_code, open_closed_streams, write_errors, write_output
+
+_WRONG_INPUT = 2
 
 
 def main() -> None:
     """Runs the command line and exits."""
+    open_closed_streams()
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         # By the locale, Python would read and write the names of files in another encoding.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - this same program
-    output = unchanged_output(os.getcwd(), sys.argv[1:])
+    folder = _working_folder()
+    output = None if folder is None else unchanged_output(folder, sys.argv[1:])
     if output is not None:
-        _print(f"{output}\n".encode())
-        return
+        sys.exit(exit_code(_print(f"{output}\n".encode())))
     from cacheunit_build.cli.main import main as run_command_line
 
     run_command_line()
 
 
-def _print(data: bytes) -> None:
-    """Writes to standard output as `output.print_bytes` does, whose imports would take longer than the answer."""
+def _working_folder() -> str | None:
+    """Returns the working folder; None where it was removed, which the command line reports."""
     try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            sys.stderr.write(f"error: cannot write to standard output: {error.strerror}\n")
-            sys.exit(2)
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def _print(data: bytes) -> int:
+    """Writes to standard output as `output.print_escaped` does, whose imports would take longer than the answer."""
+    reason = write_output(data)
+    if reason is None:
+        return 0
+    write_errors(f"error: cannot write to standard output: {reason}\n")
+    return _WRONG_INPUT

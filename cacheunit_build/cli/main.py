@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG_INPUT, Context
-from cacheunit_build.cli.output import print_faults
+from cacheunit_build.cli.output import print_faults, print_remark
 from cacheunit_build.cli.project_code import OPTION, VARIABLE, help_line
+from cacheunit_build.cli.streams import exit_code, write_output
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(exit_code(run(sys.argv[1:])))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -90,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        print_remark(*error.format_message().split("\n"))
         return WRONG_INPUT
     except click.ClickException as error:
         print_faults([Fault(message=error.format_message(), hint=_usage_hint(error))])
@@ -98,14 +99,27 @@ def run(arguments: Sequence[str]) -> int:
     except CacheunitError as error:
         print_faults(error.faults)
         return WRONG_INPUT
+    except SystemExit:  # click's own, where it prints help and the reader closed the pipe
+        write_output(b"")
+        return OK
     except Exception as error:  # noqa: BLE001 - a bug, shown with its traceback
-        # An interrupt between two steps of a lock of `threading` raises "release unlocked lock" on its way out.
-        if isinstance(error.__context__, KeyboardInterrupt):
-            return INTERRUPTED
-        import traceback
+        return _unexpected(error)
 
-        traceback.print_exc()
-        return BUG
+
+def _unexpected(error: Exception) -> int:
+    """Reports an exception that no command expects, and returns the exit code."""
+    # An interrupt between two steps of a lock of `threading` raises "release unlocked lock" on its way out.
+    if isinstance(error.__context__, KeyboardInterrupt):
+        return INTERRUPTED
+    # Click prints help itself. What it could not write is still buffered, and cannot be written now either.
+    reason = write_output(b"") if isinstance(error, OSError) else None
+    if reason is not None:
+        print_faults([Fault(message=f"cannot write to standard output: {reason}")])
+        return WRONG_INPUT
+    import traceback
+
+    print_remark(*"".join(traceback.format_exception(error)).rstrip("\n").split("\n"))
+    return BUG
 
 
 def _usage_hint(error: click.ClickException) -> str | None:
@@ -141,5 +155,8 @@ def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool
     """
     from pathlib import Path
 
-    root = Path(folder).resolve()
+    try:
+        root = Path(folder).resolve()
+    except OSError as error:
+        raise fail(f'cannot open the folder "{folder}": {error.strerror}') from None
     context.obj = Context(root, quiet=quiet, verbose=verbose, no_project_code=no_project_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,17 @@ def format_options(*forms: str) -> Callable[[Any], Any]:
     return click.option(
         "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Report format."
     )
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers, without `nan`, which is in every range of click."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's signature
+        """Returns the number that an option has."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
 
 
 names_argument = click.argument("names", metavar="[NAME]...", nargs=-1)

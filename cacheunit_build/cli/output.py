@@ -1,17 +1,23 @@
-"""Printing: data on standard output, remarks and faults on standard error; tables and colours on a terminal only."""
+"""Printing: data on standard output, remarks and faults on standard error; tables and colours on a terminal only.
+
+Everything that is printed leaves the program here. Text from outside can do nothing to a terminal or a CI log: what is
+not a character to look at is shown as its escape, and a line stays one line.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
+from cacheunit_build.cli.streams import write_errors, write_output
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.escaping import json_text, many_lines, one_line, output_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rich.console import Console
     from rich.text import Text
 
     from cacheunit_build.domain.errors import Fault
@@ -36,41 +42,46 @@ def print_blocks(blocks: Iterable[Block]) -> None:
         return
     from cacheunit_build.reports.formatting import plain_text
 
-    print_text(plain_text(blocks))
+    print_escaped(plain_text(blocks))
 
 
-def print_text(text: str) -> None:
-    """Prints text with a final line end; nothing for an empty text."""
+def print_text(*lines: str) -> None:
+    """Prints lines of text."""
+    print_escaped("\n".join(map(output_line, lines)))
+
+
+def print_escaped(text: str) -> None:
+    """Prints a text of which no part is left to escape, such as Markdown; nothing for an empty text."""
     if text:
-        print_bytes(f"{text}\n".encode("utf-8", "backslashreplace"))  # an argument need not be UTF-8
-
-
-def print_bytes(data: bytes) -> None:
-    """Prints exactly these bytes; a reader that closed the pipe is no error.
-
-    Raises:
-        CacheunitError: they cannot be written.
-    """
-    try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            raise fail(f"cannot write to standard output: {error.strerror}") from None
+        _write(f"{text}\n".encode("utf-8", "backslashreplace"))  # an argument need not be UTF-8
 
 
 def print_json(value: object) -> None:
     """Prints JSON, indented."""
-    print_text(json.dumps(value, ensure_ascii=False, indent=2))
+    print_escaped(json_text(value))
+
+
+def print_bytes(data: bytes) -> None:
+    """Prints exactly these bytes to a program or a file; on a terminal, what it would not show is escaped."""
+    _write(many_lines(data.decode("utf-8", "backslashreplace")).encode() if sys.stdout.isatty() else data)
+
+
+def _write(data: bytes) -> None:
+    """Writes to standard output; a reader that closed the pipe is no error.
+
+    Raises:
+        CacheunitError: it cannot be written.
+    """
+    reason = write_output(data)
+    if reason is not None:
+        raise fail(f"cannot write to standard output: {reason}")
 
 
 def print_faults(faults: Iterable[Fault]) -> None:
     """Prints every fault on standard error."""
     text = "\n\n".join(f"error: {fault}" for fault in faults)
     if not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
-        print_remark(text)
+        write_errors(f"{text}\n")
         return
     from rich.console import Console
     from rich.text import Text
@@ -78,13 +89,22 @@ def print_faults(faults: Iterable[Fault]) -> None:
     drawn = Text(text)
     drawn.highlight_regex(r"^error:", "bold red")
     drawn.highlight_regex(r"^hint:", "bold")
-    Console(stderr=True, highlight=False).print(drawn, soft_wrap=True)
+    console = Console(stderr=True, highlight=False)
+    with console.capture() as capture:
+        console.print(drawn, soft_wrap=True)
+    write_errors(capture.get())
 
 
-def print_remark(text: str) -> None:
-    """Prints a remark on standard error."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+def print_remark(*lines: str) -> None:
+    """Prints lines on standard error; line ends around the text of a line are blank lines."""
+    write_errors("".join(f"{_with_blank_lines(line)}\n" for line in lines))
+
+
+def _with_blank_lines(text: str) -> str:
+    """Returns `output_line`, with the line ends at the start and at the end of the text as they are."""
+    body = text.strip("\n")
+    start, _, end = text.partition(body) if body else (text, "", "")
+    return f"{start}{output_line(body)}{end}"
 
 
 def on_terminal() -> bool:
@@ -112,16 +132,19 @@ def _draw(blocks: Iterable[Block]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    first = True
-    for block in blocks:
-        if not str(block):  # an empty text, or a table without rows
-            continue
-        if not first:
+    with console.capture() as capture:
+        _draw_blocks(console, [block for block in blocks if (any(block) if isinstance(block, list) else block.rows)])
+    _write(capture.get().encode())
+
+
+def _draw_blocks(console: Console, blocks: Iterable[Block]) -> None:
+    """Draws blocks that are not empty, with blank lines between them."""
+    for index, block in enumerate(blocks):
+        if index:
             console.print()
-        first = False
-        if isinstance(block, str):
-            for line in block.split("\n"):
-                console.print(_styled(line), soft_wrap=True)
+        if isinstance(block, list):
+            for line in block:
+                console.print(_styled(output_line(line)), soft_wrap=True)
         else:
             console.print(_drawn_table(block))
 
@@ -135,7 +158,7 @@ def _drawn_table(table: Table) -> object:
         name = name if table.header is not None else ""  # noqa: PLW2901 - a table without header has no names
         drawn.add_column(name, justify="right" if index in table.right else "left", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(_styled(cell, whole=True) for cell in row))
+        drawn.add_row(*(_styled(one_line(cell), whole=True) for cell in row))
     return drawn
 
 

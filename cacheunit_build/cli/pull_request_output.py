@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.cli.output import append_job_summary, print_text
+from cacheunit_build.cli.output import append_job_summary, print_escaped
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult, CheckResult
@@ -25,7 +25,7 @@ def print_review(context: Context, form: str, markdown: str, result: BuildResult
     for note in result.notes:
         context.remark(f"note: {note}")
     if form == "markdown":
-        print_text(markdown)
+        print_escaped(markdown)
     else:
-        print_text(review_annotations(result.faults, result.drift, context.repository_path))
+        print_escaped(review_annotations(result.faults, result.drift, context.repository_path))
         append_job_summary(markdown)

@@ -10,6 +10,7 @@ import click
 
 from cacheunit_build.cli.context import Context, read_file, with_context
 from cacheunit_build.cli.options import format_option
+from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,11 @@ def read_text(context: Context, file: str) -> str:
     from cacheunit_build.domain.document import decode
 
     if file == "-":
-        return decode(sys.stdin.buffer.read(), "standard input")
+        try:
+            data = sys.stdin.buffer.read()
+        except OSError as error:
+            raise fail(f"cannot read standard input: {error.strerror}") from None
+        return decode(data, "standard input")
     return decode(read_file(context.folder / file), file)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.escaping import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -26,10 +28,11 @@ class Fault:
     hint: str | None = None
 
     def __str__(self) -> str:
-        """Returns place, message and hint, as the command line prints them after `error: `."""
-        place = "" if self.path is None else f"{self.path}: " if self.line is None else f"{self.path}:{self.line}: "
-        hint = "" if self.hint is None else f"\n\nhint: {self.hint}"
-        return f"{place}{self.message}{hint}"
+        """Returns place, message and hint, each on one line, as the command line prints them after `error: `."""
+        line = "" if self.line is None else f":{self.line}"
+        place = "" if self.path is None else f"{one_line(self.path)}{line}: "
+        hint = "" if self.hint is None else f"\n\nhint: {one_line(self.hint)}"
+        return f"{place}{one_line(self.message)}{hint}"
 
 
 class CacheunitError(Exception):

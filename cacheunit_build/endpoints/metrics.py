@@ -12,11 +12,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_CONFIG = re.compile(r"^vllm:cache_config_info\{(?P<labels>.*)\}", re.MULTILINE)
+# A server may send anything: without the limits, a long line would take time that grows with its square.
+_CONFIG = re.compile(r"^vllm:cache_config_info\{(?P<labels>.{0,4096})\}", re.MULTILINE)
 _LABEL = re.compile(r'(?P<name>\w+)="(?P<value>(?:[^"\\]|\\.)*)"')
-_HITS = re.compile(r"^vllm:prefix_cache_hits(?:_total)?(?:\{.*\})? (?P<number>\S+)", re.MULTILINE)
+_HITS = re.compile(r"^vllm:prefix_cache_hits(?:_total)?(?:\{.{0,4096}\})? (?P<number>\S{1,32})", re.MULTILINE)
 _UNIT_LABELS = ("prefix_match_unit", "block_size")
 """Labels that hold the unit; the first with a number counts."""
+_MOST_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ def _unit(text: str) -> int | None:
     labels = {label["name"]: label["value"] for label in _LABEL.finditer(config["labels"])}
     for name in _UNIT_LABELS:
         value = labels.get(name, "")
-        if value.isascii() and value.isdigit() and int(value):
+        if value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS and int(value):
             return int(value)
     return None
 

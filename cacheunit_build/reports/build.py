@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.reports.check import drift_json, problems_markdown
 from cacheunit_build.reports.formatting import (
     Block,
@@ -40,7 +41,7 @@ def build_blocks(result: BuildResult, *, reasons: bool = False) -> list[Block]:
     ]
     rows += [(prefix, target, "", "", "", "", "removed", "") for prefix, target in result.removed]
     table: list[Block] = [Table(header=_HEADER, rows=rows, right=_RIGHT)] if rows else []
-    return [*table, _summary(result)]
+    return [*table, [_summary(result)]]
 
 
 def _numbers(record: ArtifactRecord) -> tuple[str, str, str, str, str, str]:
@@ -102,11 +103,11 @@ def build_markdown(result: BuildResult) -> str:
     if result.faults or result.drift:
         return problems_markdown(result.faults, result.drift)
     rows = [
-        (f"`{prefix}`", f"`{target}`", *numbers, _status(record, result), record.plan.reason)
+        (code_span(prefix), code_span(target), *numbers, _status(record, result), markdown_text(record.plan.reason))
         for record in result.records
         if record.key in result.written
         for prefix, target, *numbers in [_numbers(record)]
     ]
-    rows += [(f"`{prefix}`", f"`{target}`", "", "", "", "", "removed", "") for prefix, target in result.removed]
+    rows += [(code_span(prefix), code_span(target), "", "", "", "", "removed", "") for prefix, target in result.removed]
     header = (*_HEADER[:-1], "why")
     return markdown_table([header, *rows], right=_RIGHT) if rows else ""

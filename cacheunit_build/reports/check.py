@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE
 from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural
 from cacheunit_build.reports.github import annotation, fault_annotations
@@ -22,19 +23,20 @@ def check_blocks(result: CheckResult) -> list[Block]:
     """Returns a row for each difference and their number, or how many artifacts match the lock."""
     blocks: list[Block] = []
     if result.drift:
-        blocks += [drift_table(result.drift), plural(len(result.drift), "difference")]
+        blocks += [drift_table(result.drift), [plural(len(result.drift), "difference")]]
     else:
         verb = "matches" if result.verified == 1 else "match"
-        blocks.append(f"ok: {plural(result.verified, 'artifact')} {verb} the lock")
+        blocks.append([f"ok: {plural(result.verified, 'artifact')} {verb} the lock"])
     if result.proof is not None:
-        blocks.append("\n".join(_proof_lines(result.proof)))
+        blocks.append(list(_proof_lines(result.proof)))
     return blocks
 
 
 def _proof_lines(proof: Proof) -> Iterator[str]:
     """Yields a line for each rebuild that differs, or how many gave the same bytes."""
     for deviation in proof.deviations:
-        yield f"differs: {_deviation_text(deviation)}\n  with {deviation.conditions}"
+        yield f"differs: {_deviation_text(deviation)}"
+        yield f"  with {deviation.conditions}"
     if not proof.deviations:
         rebuilds = plural(len(proof.rebuilds), "rebuild")
         yield f"ok: {rebuilds} under other conditions, without a cache, gave the same bytes"
@@ -117,7 +119,7 @@ def _deviations_markdown(proof: Proof | None) -> str:
     """Returns a list of the rebuilds that differ, with a heading; empty where there are none."""
     if proof is None or not proof.deviations:
         return ""
-    lines = [f"- {_deviation_text(item)} (with {item.conditions})" for item in proof.deviations]
+    lines = [f"- {markdown_text(f'{_deviation_text(item)} (with {item.conditions})')}" for item in proof.deviations]
     return "\n".join([f"### {plural(len(lines), 'rebuild')} with other bytes", "", *lines])
 
 
@@ -128,14 +130,14 @@ def problems_markdown(faults: Sequence[Fault], drift: Sequence[Drift]) -> str:
 
 def faults_markdown(faults: Sequence[Fault]) -> str:
     """Returns a list of faults; empty where there are none."""
-    lines = [f"- {_place(fault)}{fault.message}" + (f" ({fault.hint})" if fault.hint else "") for fault in faults]
-    return "\n".join([f"### {plural(len(faults), 'error')}", "", *lines]) if faults else ""
+    return "\n".join([f"### {plural(len(faults), 'error')}", "", *map(_fault_item, faults)]) if faults else ""
 
 
-def _place(fault: Fault) -> str:
-    if fault.path is None:
-        return ""
-    return f"`{fault.path}`: " if fault.line is None else f"`{fault.path}:{fault.line}`: "
+def _fault_item(fault: Fault) -> str:
+    """Returns place, message and hint of a fault as an item of a list."""
+    line = "" if fault.line is None else f":{fault.line}"
+    place = "" if fault.path is None else f"{code_span(f'{fault.path}{line}')}: "
+    return f"- {place}{markdown_text(fault.message)}" + (f" ({markdown_text(fault.hint)})" if fault.hint else "")
 
 
 def drift_markdown(drift: Sequence[Drift]) -> str:
@@ -145,9 +147,9 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     rows = [
         (
             item.kind,
-            f"`{item.prefix or item.path}`",
-            item.target and f"`{item.target}`",
-            "only line ends: CRLF" if item.line_ends else ", ".join(f"`{path}`" for path in item.because),
+            code_span(item.prefix or item.path or ""),
+            code_span(item.target),
+            "only line ends: CRLF" if item.line_ends else ", ".join(map(code_span, item.because)),
         )
         for item in drift
     ]
@@ -173,9 +175,7 @@ def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], reposito
         by_path.setdefault(path, []).append(f"{item.kind}: {artifact}")
     hint = LINE_ENDS_HINT if drift and all(item.line_ends for item in drift) else _BUILD_HINT
     lines += [
-        annotation(
-            "error", "\n".join([*messages, hint]), path=repository_path(path), line=1, title="does not match the lock"
-        )
+        annotation("error", *messages, hint, path=repository_path(path), line=1, title="does not match the lock")
         for path, messages in by_path.items()
     ]
     return "\n".join(line for line in lines if line)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.count import TextCount
 
 
-def count_report(count: TextCount, left_out: Sequence[str] | None = ()) -> str:
-    """Returns a count in words.
+def count_lines(count: TextCount, left_out: Sequence[str] | None = ()) -> list[str]:
+    """Returns a count in words, a line for each fact.
 
     Args:
         count: the count.
@@ -38,7 +38,7 @@ def count_report(count: TextCount, left_out: Sequence[str] | None = ()) -> str:
         lines.append("the tokenizer's post-processor is of an unknown kind: it may put tokens in front, not counted")
     elif left_out:
         lines.append(f"the tokenizer puts {''.join(left_out)} in front of a text: not counted")
-    return "\n".join(lines)
+    return lines
 
 
 def _units(count: TextCount) -> str:

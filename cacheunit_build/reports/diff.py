@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
+from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.reports.formatting import (
     Block,
     Table,
@@ -15,7 +16,7 @@ from cacheunit_build.reports.formatting import (
     with_former_keys,
 )
 from cacheunit_build.reports.github import annotation
-from cacheunit_build.reports.text_diff import text_diff
+from cacheunit_build.reports.text_diff import diff_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,15 +91,15 @@ def diff_blocks(diff: DiffResult, *, texts: bool = False) -> list[Block]:
         texts: whether to show the rendered texts line by line too.
     """
     if not diff.differences:
-        return [f"no difference from {diff.against}"]
+        return [[f"no difference from {diff.against}"]]
     rows = [(item.kind, _name(item), item.target, *_numbers(item), _first_change(item)) for item in diff.differences]
     return [
-        f"against {diff.against}",
+        [f"against {diff.against}"],
         Table(header=("kind", *_COLUMNS), rows=rows, right=_RIGHT),
-        "\n".join(_source_lines(diff)),
-        "\n".join(_unknown_lines(diff)),
+        list(_source_lines(diff)),
+        list(_unknown_lines(diff)),
         *(_text_diffs(diff) if texts else ()),
-        _summary(diff),
+        [_summary(diff)],
     ]
 
 
@@ -186,13 +187,13 @@ def _unknown_lines(diff: DiffResult) -> Iterator[str]:
         yield f"{names_together(names)}: {why}"
 
 
-def _text_diffs(diff: DiffResult) -> Iterator[str]:
+def _text_diffs(diff: DiffResult) -> Iterator[list[str]]:
     """Yields the diff of each artifact's text; targets with the same texts share one."""
     seen: set[tuple[str, tuple[str, str]]] = set()
     for item in diff.differences:
         if item.text is not None and item.text[0] != item.text[1] and (item.prefix, item.text) not in seen:
             seen.add((item.prefix, item.text))
-            yield text_diff(*item.text, name=item.prefix)
+            yield diff_lines(*item.text, name=item.prefix)
 
 
 def _summary(diff: DiffResult) -> str:
@@ -214,20 +215,26 @@ def diff_markdown(diff: DiffResult) -> str:
     if not diff.differences:
         return ""
     rows = [
-        (item.kind, f"`{_name(item)}`", f"`{item.target}`", *_numbers(item), _first_change(item))
+        (
+            item.kind,
+            code_span(_name(item)),
+            code_span(item.target),
+            *map(markdown_text, _numbers(item)),
+            markdown_text(_first_change(item)),
+        )
         for item in diff.differences
     ]
     legend = (
         "The one-time cost is what the first request after the change pays in addition, the cost per 1M requests what "
         "later ones do, in prices of one uncached input token where no currency is shown."
     )
-    notes = "\n".join(f"- {line}" for line in (*_unknown_lines(diff), *diff.notes))
+    notes = (*_unknown_lines(diff), *diff.notes)
     parts = [
         f"### Prompt cache: {_summary(diff)}",
-        f"Against {diff.against}. {legend}",
+        f"Against {code_span(diff.against)}. {legend}",
         markdown_table([("", *_COLUMNS), *rows], right=_RIGHT),
-        "\n".join(f"- {line}" for line in _source_lines(diff)),
-        notes,
+        "\n".join(f"- {markdown_text(line)}" for line in _source_lines(diff)),
+        "\n".join(f"- {markdown_text(line)}" for line in notes),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -245,7 +252,7 @@ def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) ->
         if source is not None:
             by_line.setdefault((repository_path(source.path), source.line), []).append(item)
     return "\n".join(
-        annotation("notice", "\n".join(map(_sentence, items)), path=path, line=line, title="prompt cache")
+        annotation("notice", *map(_sentence, items), path=path, line=line, title="prompt cache")
         for (path, line), items in sorted(by_line.items())
     )
 

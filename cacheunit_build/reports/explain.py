@@ -47,8 +47,8 @@ def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
     return [*table, *(_details(item) for item in explanations)]
 
 
-def _details(explanation: Explanation) -> str:
-    """Returns numbers, plan, fingerprints, inputs and changes of one artifact."""
+def _details(explanation: Explanation) -> list[str]:
+    """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
     facts = [
         ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {_counted(explanation)}"),
@@ -66,17 +66,15 @@ def _details(explanation: Explanation) -> str:
         ("  lock", _LOCKED[explanation.locked]),
     ]
     segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]
-    return "\n".join(
-        [
-            f"{artifact.prefix} for {artifact.target}",
-            columns([fact for fact in facts if fact[1]]),
-            "  segments",
-            columns(segments),
-            "  inputs",
-            columns(_input_rows(artifact.record.lookups)),
-            *(_change(change) for change in explanation.changed),
-        ]
-    )
+    return [
+        f"{artifact.prefix} for {artifact.target}",
+        *columns([fact for fact in facts if fact[1]]),
+        "  segments",
+        *columns(segments),
+        "  inputs",
+        *columns(_input_rows(artifact.record.lookups)),
+        *(line for change in explanation.changed for line in _change_lines(change)),
+    ]
 
 
 def _counted(explanation: Explanation) -> str:
@@ -124,9 +122,9 @@ def _units(artifact: Artifact) -> str:
     return f"{units} (unit of {artifact.unit:,})"
 
 
-def _change(change: InputChange) -> str:
+def _change_lines(change: InputChange) -> tuple[str, str, str]:
     old, new = change.old or "absent", change.new or "absent"
-    return f"  changed since the lock: {change.path}\n    was {old}\n    is  {new}"
+    return f"  changed since the lock: {change.path}", f"    was {old}", f"    is  {new}"
 
 
 def _input_rows(lookups: Sequence[Lookup]) -> list[tuple[str, str]]:

@@ -6,6 +6,8 @@ import unicodedata
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.escaping import one_line, output_line
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -17,7 +19,7 @@ _MOST_NAMES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of cells.
+    """Rows of cells, each shown on one line.
 
     Attributes:
         rows: the rows, all of the same length.
@@ -34,38 +36,45 @@ class Table:
         """The header, if there is one, and the rows."""
         return [*([] if self.header is None else [self.header]), *self.rows]
 
-    def __str__(self) -> str:
-        """Returns the table as plain text, whatever its width."""
-        return columns(self.all_rows, self.right)
+
+Block = list[str] | Table
+"""A paragraph of a report: lines, or a table. What a line or a cell holds stays on its line."""
 
 
-Block = str | Table
-"""A paragraph of a report: lines of text, or a table."""
+def plain_lines(blocks: Iterable[Block]) -> list[str]:
+    """Returns the lines of a report as plain text: a blank line between blocks, and tables whatever their width.
+
+    An empty block is left out, and a block of empty lines.
+    """
+    shown = [block if isinstance(block, list) else columns(block.all_rows, block.right) for block in blocks]
+    separated = (("", *lines) for lines in shown if any(lines))
+    return [line for lines in separated for line in lines][1:]
 
 
 def plain_text(blocks: Iterable[Block]) -> str:
-    """Returns a report as plain text, its blocks separated by blank lines; empty blocks are left out."""
-    return "\n\n".join(text for text in map(str, blocks) if text)
+    """Returns a report as the text that is printed where there is no terminal, without a final line end."""
+    return "\n".join(map(output_line, plain_lines(blocks)))
 
 
-def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
-    """Returns rows with each column as wide as its widest cell, without trailing spaces.
+def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Returns rows as lines, each column as wide as its widest cell, without trailing spaces.
 
     Args:
         rows: rows of the same length.
         right: the indexes of columns that are aligned right.
     """
     if not rows:
-        return ""
-    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+        return []
+    shown = [[output_line(row[0]), *map(one_line, row[1:])] for row in rows]
+    widths = [max(_width(row[column]) for row in shown) for column in range(len(shown[0]))]
     lines = []
-    for row in rows:
+    for row in shown:
         cells = []
         for column, cell in enumerate(row):
             space = " " * (widths[column] - _width(cell))
             cells.append(space + cell if column in right else cell + space)
         lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return lines
 
 
 def _width(text: str) -> int:
@@ -82,11 +91,11 @@ def markdown_table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -
     """Returns rows as a Markdown table, the first of them as its header.
 
     Args:
-        rows: rows of the same length.
+        rows: rows of the same length; cells are Markdown, in which a bar stands in code spans only.
         right: the indexes of columns that are aligned right.
     """
     rule = ["---:" if column in right else "---" for column in range(len(rows[0]))]
-    head, *body = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    head, *body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
 
 
@@ -131,13 +140,6 @@ def names_together(prefixes: Iterable[str]) -> str:
     names = [next(iter(own)) if len(own) == 1 else f"{name} ({len(own)} variants)" for name, own in variants.items()]
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
-
-
-def escape_unprintable(text: str) -> str:
-    """Returns a text on one line, with every character that is not printable as its escape."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
 
 
 def faults_json(faults: Iterable[Fault]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _SHORT = 12
 
 
-def lock_text(lock: Lock) -> str:
+def lock_lines(lock: Lock) -> list[str]:
     """Formats the targets, then the entries, each sorted by name.
 
     There are no aligned columns: a longer name in one line would change all others in a diff.
@@ -24,7 +24,7 @@ def lock_text(lock: Lock) -> str:
         f"{prefix}  {target}  {_entry(entry, units.get(target, 0))}"
         for (prefix, target), entry in sorted(lock.entries.items())
     ]
-    return "\n".join([*targets, *entries])
+    return [*targets, *entries]
 
 
 def _target(name: str, identity: TargetIdentity) -> str:

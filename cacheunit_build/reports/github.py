@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from cacheunit_build.domain.escaping import workflow_message, workflow_property
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -13,10 +15,9 @@ if TYPE_CHECKING:
 Level = Literal["error", "warning", "notice"]
 
 
-def annotation(  # noqa: PLR0913 - the parameters of a workflow command
+def annotation(
     level: Level,
-    message: str,
-    *,
+    *lines: str,
     path: str | None = None,
     line: int | None = None,
     column: int | None = None,
@@ -26,15 +27,15 @@ def annotation(  # noqa: PLR0913 - the parameters of a workflow command
 
     Args:
         level: how severe it is.
-        message: the text of the annotation; may have several lines.
+        lines: the text of the annotation.
         path: the file, relative to the root of the repository.
         line: counts from 1.
         column: counts from 1.
         title: the heading of the annotation.
     """
     parameters = (("file", path), ("line", line), ("col", column), ("title", title))
-    properties = ",".join(f"{name}={_escape_property(str(value))}" for name, value in parameters if value is not None)
-    return f"::{level}{' ' if properties else ''}{properties}::{_escape_message(message)}"
+    properties = ",".join(f"{name}={workflow_property(str(value))}" for name, value in parameters if value is not None)
+    return f"::{level}{' ' if properties else ''}{properties}::{workflow_message(*lines)}"
 
 
 def fault_annotations(faults: Iterable[Fault], repository_path: Callable[[str], str]) -> str:
@@ -47,19 +48,9 @@ def fault_annotations(faults: Iterable[Fault], repository_path: Callable[[str], 
     return "\n".join(
         annotation(
             "error",
-            fault.message + (f"\n{fault.hint}" if fault.hint else ""),
+            *(text for text in (fault.message, fault.hint) if text),
             path=None if fault.path is None else repository_path(fault.path),
             line=fault.line,
         )
         for fault in faults
     )
-
-
-def _escape_message(text: str) -> str:
-    """Escapes what would end the message of a workflow command."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escape_property(text: str) -> str:
-    """Escapes what would end a property of a workflow command."""
-    return _escape_message(text).replace(":", "%3A").replace(",", "%2C")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.lint.registry import RULES
-from cacheunit_build.reports.formatting import Block, Table, columns, escape_unprintable, markdown_table, plural
+from cacheunit_build.reports.formatting import Block, Table, columns, markdown_table, plural
 from cacheunit_build.reports.github import Level, annotation
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def lint_blocks(result: LintResult) -> list[Block]:
             lines.append(f"  hint: {violation.hint}")
     rules = [RULES[code] for code in sorted({violation.code for violation in result.violations})]
     hints = Table(rows=[(rule.code, rule.name, rule.hint) for rule in rules])
-    return ["\n".join(lines), hints, summary(result)]
+    return [lines, hints, [summary(result)]]
 
 
 def summary(result: LintResult) -> str:
@@ -69,9 +70,9 @@ def lint_markdown(result: LintResult) -> str:
         (
             violation.severity,
             violation.code,
-            _code_span(_position(violation)),
-            _escape_markdown(_message(violation)),
-            _escape_markdown(violation.hint),
+            code_span(_position(violation)),
+            markdown_text(_message(violation)),
+            markdown_text(violation.hint),
         )
         for violation in result.violations
     ]
@@ -88,7 +89,7 @@ def lint_github(result: LintResult, repository_path: Callable[[str], str]) -> st
     return "\n".join(
         annotation(
             _LEVELS[violation.severity],
-            f"{_message(violation)}\n\nhint: {violation.hint}",
+            *(_message(violation), "", f"hint: {violation.hint}"),
             path=repository_path(violation.path),
             line=violation.line,
             column=violation.column,
@@ -98,8 +99,8 @@ def lint_github(result: LintResult, repository_path: Callable[[str], str]) -> st
     )
 
 
-def rules_text() -> str:
-    """Returns a table of all rules: code, severity, name, meaning."""
+def rules_lines() -> list[str]:
+    """Returns a line for each rule: code, severity, name, meaning."""
     return columns([(rule.code, rule.severity, rule.name, rule.meaning) for rule in RULES.values()])
 
 
@@ -126,18 +127,5 @@ def _position(violation: Violation) -> str:
 
 def _message(violation: Violation) -> str:
     """Returns the message, with the number of prefixes where several have the violation."""
-    message = escape_unprintable(violation.message)
     prefixes = len(violation.prefixes)
-    return f"{message} (in {prefixes:,} prefixes)" if prefixes > 1 else message
-
-
-def _code_span(text: str) -> str:
-    """Returns a text as code in Markdown, also where it has a backtick."""
-    fence = "``" if "`" in text else "`"
-    return f"{fence}{text}{fence}"
-
-
-def _escape_markdown(text: str) -> str:
-    """Returns a text that Markdown shows literally, without marks, mentions or HTML."""
-    escapes = {c: f"\\{c}" for c in "\\`*_{}[]<>#~"} | {"@": "@<!-- -->", "&": "&amp;"}
-    return "".join(escapes.get(character, character) for character in text)
+    return f"{violation.message} (in {prefixes:,} prefixes)" if prefixes > 1 else violation.message

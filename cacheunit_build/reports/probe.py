@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
-from cacheunit_build.reports.formatting import columns, plural, with_former_keys
+from cacheunit_build.domain.escaping import toml_string
+from cacheunit_build.reports.formatting import Block, columns, plural, with_former_keys
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.target import FormatName, Price, Target
@@ -47,7 +47,7 @@ def probe_json(result: ProbeResult, context: ProbeContext) -> dict[str, Any]:
     return {**report, "target": target_toml(result, context)}
 
 
-def probe_text(result: ProbeResult, context: ProbeContext) -> str:
+def probe_blocks(result: ProbeResult, context: ProbeContext) -> list[Block]:
     """Returns what is known about the rule, what is not, and the target as TOML."""
     requests = result.warm_up_requests
     rows = [
@@ -63,13 +63,10 @@ def probe_text(result: ProbeResult, context: ProbeContext) -> str:
         ("repeat", _VERBATIM[result.verbatim]),
         ("sent", f"{plural(result.requests, 'request')}, {plural(result.tokens_sent, 'token')}"),
     ]
-    paragraphs = [columns(rows), *(f"note: {note}" for note in result.notes)]
+    paragraphs: list[Block] = [columns(rows), *([f"note: {note}"] for note in result.notes)]
     if result.reason:
-        paragraphs.append(f"{'unknown' if result.kind == 'unknown' else 'not measured'}: {result.reason}")
-    target = target_toml(result, context)
-    if target:
-        paragraphs.append(target.rstrip("\n"))
-    return "\n\n".join(paragraphs)
+        paragraphs.append([f"{'unknown' if result.kind == 'unknown' else 'not measured'}: {result.reason}"])
+    return [*paragraphs, target_toml(result, context).rstrip("\n").split("\n")]
 
 
 def _dropped(result: ProbeResult) -> str:
@@ -122,7 +119,7 @@ def target_toml(result: ProbeResult, context: ProbeContext) -> str:
     if result.kind == "unknown":
         return ""
     name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', context.model).strip('-._') or 'model'}-measured"
-    table = f"target.{_quote(name) if '.' in name else name}"
+    table = f"target.{toml_string(name) if '.' in name else name}"
     base = _extendable_target(name, result, context)
     lines = [
         "# For cacheunit.toml; in pyproject.toml, each table begins with tool.cacheunit.",
@@ -148,11 +145,11 @@ def _target_lines(table: str, base: Target | None, context: ProbeContext) -> lis
     """Returns the target table itself, with a comment for the tokenizer if no base has one."""
     lines = [f"[{table}]"]
     if base is not None:
-        lines.append(f"extends = {_quote(base.name)}")
+        lines.append(f"extends = {toml_string(base.name)}")
     lines += [
-        f"description = {_quote(f'{context.model} at {context.host}')}",
-        f"models = [{_quote(context.model)}]",
-        f"request = {_quote(context.request_format)}",
+        f"description = {toml_string(f'{context.model} at {context.host}')}",
+        f"models = [{toml_string(context.model)}]",
+        f"request = {toml_string(context.request_format)}",
         "",
     ]
     if base is None or base.tokenizer is None:
@@ -168,12 +165,12 @@ def _target_lines(table: str, base: Target | None, context: ProbeContext) -> lis
 def _cache_lines(table: str, base: Target | None, result: ProbeResult) -> list[str]:
     """Returns the table of the cache rule."""
     numbers = {"unit": result.unit, "minimum": result.minimum, "warm_up_requests": result.warm_up_requests}
-    lines = [f"[{table}.cache]", f"kind = {_quote(result.kind)}"]
+    lines = [f"[{table}.cache]", f"kind = {toml_string(result.kind)}"]
     if result.dropped_units or (base is not None and base.cache.dropped_units and result.dropped_units is not None):
         numbers["dropped_units"] = result.dropped_units
     lines += [f"{key} = {number}" for key, number in numbers.items() if number is not None]
     if result.marker is not None:
-        lines.append(f"marker = {_quote(result.marker)}")
+        lines.append(f"marker = {toml_string(result.marker)}")
     if base is None:
         lines.append(
             "# To be added: read and write, the prices of a cached and of a written token relative to an uncached one"
@@ -193,10 +190,10 @@ def _evidence_lines(table: str, result: ProbeResult, context: ProbeContext) -> l
         lines += [
             "",
             f"[[{table}.cache.evidence]]",
-            f"claim = {_quote(claim)}",
+            f"claim = {toml_string(claim)}",
             'grade = "measured"',
             f"checked = {context.date}",
-            f"source = {_quote(source)}",
+            f"source = {toml_string(source)}",
         ]
     return lines
 
@@ -237,11 +234,6 @@ def _kind_claim(result: ProbeResult) -> str:
     return f"a prefix is served as a whole, to the token, or not at all, {lengths}"
 
 
-def _quote(value: str) -> str:
-    """Returns a text as a TOML string. JSON's escapes are also TOML's, except that TOML forbids a bare DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeBudget:
     """The most that a probe sends, and its price.
@@ -266,7 +258,7 @@ class ProbeBudget:
         return self.tokens * self.write
 
 
-def dry_run_text(budget: ProbeBudget, content: str) -> str:
+def dry_run_blocks(budget: ProbeBudget, content: str) -> list[Block]:
     """Returns what a probe would send at most, and what that would cost.
 
     Args:
@@ -285,7 +277,7 @@ def dry_run_text(budget: ProbeBudget, content: str) -> str:
         ("cost", f"{cost}; plus the output"),
         ("content", content),
     ]
-    return f"{columns(rows)}\n\nnothing was sent"
+    return [columns(rows), ["nothing was sent"]]
 
 
 def dry_run_json(budget: ProbeBudget) -> dict[str, Any]:

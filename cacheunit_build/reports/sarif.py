@@ -5,9 +5,9 @@ from __future__ import annotations
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.escaping import markdown_text, one_line
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.lint.registry import RULES
-from cacheunit_build.reports.formatting import escape_unprintable
 
 if TYPE_CHECKING:
     from cacheunit_build.lint.results import LintResult, Violation
@@ -50,16 +50,21 @@ def _rule_data(rule: Rule) -> dict[str, Any]:
 def _result_data(violation: Violation, rule_index: int, folder: str) -> dict[str, Any]:
     """Returns a violation as a SARIF `result`; `rule_index` is the position of its rule in the driver's list."""
     path = f"{folder}/{violation.path}" if folder else violation.path
-    artifact_location = {"uri": urllib.parse.quote(path), "uriBaseId": _ROOT}
+    artifact_location = {"uri": urllib.parse.quote(path, errors="surrogatepass"), "uriBaseId": _ROOT}
     region = {"startLine": violation.line, "startColumn": violation.column}
     # Code scanning recognizes a violation by this value from one commit to the next: no line number, since lines move.
-    identity = fingerprint(f"{violation.code}\n{violation.path}\n{violation.message}".encode())
+    identity = fingerprint(f"{violation.code}\n{violation.path}\n{violation.message}".encode("utf-8", "surrogatepass"))
     return {
         "ruleId": violation.code,
         "ruleIndex": rule_index,
         "level": _LEVELS[violation.severity],
-        "message": {"text": f"{escape_unprintable(violation.message)}. {violation.hint}"},
+        "message": _message_data(f"{violation.message}. {violation.hint}"),
         "locations": [{"physicalLocation": {"artifactLocation": artifact_location, "region": region}}],
         "partialFingerprints": {"codePathMessage/v1": identity},
         "properties": {"prefixes": list(violation.prefixes)},
     }
+
+
+def _message_data(text: str) -> dict[str, str]:
+    """Returns a SARIF `message` for viewers of plain text, where `[…](…)` is a link too, and for those of Markdown."""
+    return {"text": one_line(text).replace("](", "]\\("), "markdown": markdown_text(text)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.formatting import names_together, plural, with_former_keys
+from cacheunit_build.reports.formatting import Block, names_together, plural, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,14 +49,14 @@ def _node_json(node: SharingNode) -> dict[str, Any]:
     }
 
 
-def sharing_text(targets: Sequence[TargetSharing]) -> str:
+def sharing_blocks(targets: Sequence[TargetSharing]) -> list[Block]:
     """Returns a tree for each target: how many leading units artifacts share, and below, how many follow in each.
 
     3  b, support     both begin with the same 3 units
       4  b            then b has 4 of its own
       1  support      and support has 1
     """
-    return "\n\n".join("\n".join(_target_lines(item)) for item in targets)
+    return [list(_target_lines(item)) for item in targets]
 
 
 def _target_lines(item: TargetSharing) -> Iterator[str]:

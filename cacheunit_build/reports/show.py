@@ -6,7 +6,8 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from cacheunit_build.reports.formatting import escape_unprintable, tokens_cell, unit_text
+from cacheunit_build.domain.escaping import one_line
+from cacheunit_build.reports.formatting import tokens_cell, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.source_map import SourceMap
 
 _WIDEST = 60
-_ESCAPES = {"\n": "\\n", "|": "\\|", "\\": "\\\\", "\u3000": "\u3000"}
+_ESCAPES = {"|": "\\|", "\\": "\\\\"}
 
 
-def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
-    """Returns the tokens of the framed prefix, with a mark after each unit and around the padding.
+def tokens_lines(artifact: Artifact, pieces: Sequence[bytes]) -> list[str]:
+    """Returns lines with the tokens of the framed prefix, with a mark after each unit and around the padding.
 
     Args:
         artifact: the artifact.
@@ -35,7 +36,7 @@ def tokens_text(artifact: Artifact, pieces: Sequence[bytes]) -> str:
     unit = f" (unit of {artifact.unit:,})" if artifact.unit else ""
     units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact)
     lines.append(f"=== {tokens_cell(entry.tokens, artifact.margin)} static tokens, {units}{unit}")
-    return "\n".join(line for line in lines if line)
+    return [line for line in lines if line]
 
 
 def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
@@ -63,16 +64,16 @@ def _token_text(piece: bytes) -> str:
         text = piece.decode()
     except UnicodeDecodeError:
         return "".join(f"\\x{byte:02x}" for byte in piece)
-    return "".join(_ESCAPES.get(character) or escape_unprintable(character) for character in text)
+    return "".join(_ESCAPES.get(character) or one_line(character) for character in text)
 
 
-def sources_text(system: SourceMap, padding: str) -> str:
+def sources_lines(system: SourceMap, padding: str) -> list[str]:
     """Returns each line of a system text after the source lines that spell it, and its padding after that word."""
     padding_lines = padding.strip("\n").split("\n") if padding else ()
     rows = [*_rows(system), *((["padding"], line) for line in padding_lines)]
-    margins = [", ".join(places) for places, _ in rows]
+    margins = [one_line(", ".join(places)) for places, _ in rows]
     width = min(max(map(len, margins), default=0), _WIDEST)
-    return "\n".join(f"{margin:{width}} | {line}".rstrip() for margin, (_, line) in zip(margins, rows, strict=True))
+    return [f"{margin:{width}} | {line}".rstrip() for margin, (_, line) in zip(margins, rows, strict=True)]
 
 
 def _rows(system: SourceMap) -> Iterator[tuple[list[str], str]]:

@@ -36,7 +36,7 @@ def targets_table(targets: Mapping[str, Target]) -> Table:
     return Table(header=header, rows=rows, right=(2, 3, 4, 5))
 
 
-def target_text(target: Target) -> str:
+def target_lines(target: Target) -> list[str]:
     """Returns everything about one target, with the evidence of its numbers."""
     cache, frame = target.cache, target.frame
     facts = [
@@ -55,13 +55,14 @@ def target_text(target: Target) -> str:
         ("  money", _money(target)),
         ("  marker", cache.marker or ""),
     ]
-    evidence = [f"\n  {_evidence(item)}" for item in cache.evidence]
-    options = [f"\n  option {_option(option)}\n    {_evidence(option)}" for option in target.options]
-    return "\n".join([target.name, columns([fact for fact in facts if fact[1]]), *evidence, *options])
+    evidence = [["", *_evidence_lines(item, "  ")] for item in cache.evidence]
+    evidence += [["", f"  option {_option(option)}", *_evidence_lines(option, "    ")] for option in target.options]
+    lines = [line for item in evidence for line in item]
+    return [target.name, *columns([fact for fact in facts if fact[1]]), *lines]
 
 
-def _evidence(item: Evidence) -> str:
-    return f"{item.grade}, checked {item.checked}: {item.claim}\n    {item.source}"
+def _evidence_lines(item: Evidence, indent: str) -> tuple[str, str]:
+    return f"{indent}{item.grade}, checked {item.checked}: {item.claim}", f"    {item.source}"
 
 
 def _option(option: RequestOption) -> str:

@@ -16,7 +16,7 @@ _MOST_COMPARED = 4_000_000  # lines of one text times lines of the other
 _SYMBOLS = {"\t": "→", "\r": "␍", "\u00a0": "⍽"}
 
 
-def text_diff(old: str, new: str, *, name: str) -> str:
+def diff_lines(old: str, new: str, *, name: str) -> list[str]:
     """Returns a unified diff of two texts; spaces at the end of a line, tabs and characters without a shape are shown.
 
     Args:
@@ -24,7 +24,7 @@ def text_diff(old: str, new: str, *, name: str) -> str:
         new: the new text.
         name: the name of both in the header.
     """
-    return "\n".join([f"--- {name} (before)", f"+++ {name} (now)", *_hunks(old.split("\n"), new.split("\n"))])
+    return [f"--- {name} (before)", f"+++ {name} (now)", *_hunks(old.split("\n"), new.split("\n"))]
 
 
 def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
@@ -58,6 +58,6 @@ def show_white_space(line: str) -> str:
 def _shown(character: str) -> str:
     if character in _SYMBOLS:
         return _SYMBOLS[character]
-    invisible = unicodedata.category(character) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp")
+    invisible = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
     odd_space = character != " " and unicodedata.category(character) == "Zs" and character != "\u3000"
     return f"⟨U+{ord(character):04X}⟩" if invisible or odd_space else character

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.endpoints.verify import has_passed
-from cacheunit_build.reports.formatting import columns, plural
+from cacheunit_build.reports.formatting import Block, columns, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ def verify_json(results: Sequence[VerifyResult]) -> dict[str, Any]:
     return {"ok": has_passed(results), "results": [asdict(result) for result in results]}
 
 
-def verify_text(results: Sequence[VerifyResult]) -> str:
+def verify_blocks(results: Sequence[VerifyResult]) -> list[Block]:
     """Returns a table with a row for each artifact, the number of results with each verdict, and hints."""
     compared = _compared(results)
     header = ("prefix", "target", "requests", "predicted", "observed", "verdict", "")
@@ -38,14 +38,14 @@ def verify_text(results: Sequence[VerifyResult]) -> str:
     ]
     counts = Counter(result.verdict for result in compared)
     summary = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
-    return "\n\n".join([columns([header, *rows], right=(2, 3, 4)), summary, *_hints(compared)])
+    return [columns([header, *rows], right=(2, 3, 4)), [summary], *_hints(compared)]
 
 
-def warm_up_text(results: Sequence[VerifyResult]) -> str:
+def warm_up_blocks(results: Sequence[VerifyResult]) -> list[Block]:
     """Returns a line for each artifact, with the number of requests after which it is cached, and hints."""
     compared = _compared(results)
     rows = [(result.prefix, result.target, _warm_up_state(result), _warm_up_remark(result)) for result in compared]
-    return "\n\n".join([columns(rows), *_hints(compared)])
+    return [columns(rows), *_hints(compared)]
 
 
 def _remark(result: VerifyResult) -> str:
@@ -60,9 +60,9 @@ def _warm_up_remark(result: VerifyResult) -> str:
     return "" if result.verdict == "as predicted" else _remark(result)
 
 
-def _hints(results: Sequence[VerifyResult]) -> list[str]:
+def _hints(results: Sequence[VerifyResult]) -> list[list[str]]:
     """Returns each hint of the results once."""
-    return list(dict.fromkeys(f"hint: {result.hint}" for result in results if result.hint is not None))
+    return [[f"hint: {hint}"] for hint in dict.fromkeys(result.hint for result in results) if hint is not None]
 
 
 def _compared(results: Sequence[VerifyResult]) -> list[VerifyResult]:

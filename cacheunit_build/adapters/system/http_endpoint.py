@@ -5,28 +5,34 @@ from __future__ import annotations
 import json
 import re
 import time
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote
+from urllib.request import getproxies
 
+from cacheunit_build.adapters.system.api_url import KEY_HINT, base_url
+from cacheunit_build.adapters.system.http_client import AnswerError, HttpClient
+from cacheunit_build.adapters.system.secret_mask import SecretMask
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.protocols import LimitReachedError, RequestRefusedError
 from cacheunit_build.domain.usage import Usage, read_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
 
-    import httpx
-
+    from cacheunit_build.adapters.system.http_client import Answer
     from cacheunit_build.domain.endpoint_route import EndpointRoute
-
-KEY_VARIABLE = "CACHEUNIT_API_KEY"
-"""The environment variable that holds the API key, where no other is named."""
 
 _MAX_TRIES = 4
 _MAX_RETRY_WAIT = 60.0
 _MAX_ERROR_LENGTH = 300
+_MAX_MASKED_LENGTH = 1 << 16
+_BASE_URL_HINT = "give the base URL of the API, such as http://127.0.0.1:8000/v1"
 _BUSY_STATUSES = (429, 529)
+_SERVER_ERROR = 500
+_REDIRECTS = range(300, 400)
 _KEY_REFUSED_STATUSES = (401, 403)
 _REQUEST_REFUSED_STATUSES = (400, 413, 422)
 
@@ -37,7 +43,7 @@ class EndpointLimits:
 
     Attributes:
         max_requests: the most requests to send, retries included.
-        timeout: seconds to wait for one response.
+        timeout: seconds in which one whole response must arrive.
     """
 
     max_requests: int
@@ -57,19 +63,35 @@ class HttpEndpoint:
     """
 
     def __init__(self, url: str, limits: EndpointLimits, *, key: str | None = None) -> None:
-        self._base = _base_url(url)
+        self._base = base_url(url)
         if key and not re.fullmatch(r"[!-~]+", key):  # httpx would fail, and quote the key in its message
             raise fail("the API key has a space, a line end or a character that is not ASCII")
+        self._without_secrets = SecretMask([key or "", *_proxy_passwords()])
+        if self._without_secrets.is_in(url):
+            raise fail("a URL with the API key is refused, since it would be printed", hint=KEY_HINT)
         self._limits = limits
         self._key = key
-        self._client = _client(limits.timeout)
+        self._client = self._open_client(limits.timeout)
         self.requests_sent = 0
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Closes the client.
+
+        Raises:
+            RuntimeError: in place of a bug whose traceback would show the key: with that traceback, the key masked.
+        """
         self._client.close()
+        if isinstance(error, Exception) and not isinstance(error, CacheunitError):
+            shown = "".join(traceback.format_exception(error))
+            if self._without_secrets(shown) != shown:
+                raise RuntimeError(
+                    f"an unexpected error; its traceback, with the key masked:\n{self._without_secrets(shown)}"
+                ) from None
 
     @property
     def host(self) -> str:
@@ -105,7 +127,8 @@ class HttpEndpoint:
         except CacheunitError:
             return []
         listed = reply.get("data") if isinstance(reply, dict) else None
-        return [str(item["id"]) for item in listed if "id" in item] if isinstance(listed, list) else []
+        items = listed if isinstance(listed, list) else ()
+        return [item["id"] for item in items if isinstance(item, dict) and isinstance(item.get("id"), str)]
 
     def tokenize(self, model: str, text: str) -> Sequence[int] | None:
         """Returns the token ids of a text, control tokens read as such; None where there is no route for that."""
@@ -124,16 +147,14 @@ class HttpEndpoint:
 
     def metrics(self) -> str | None:
         """Returns the text of `/metrics`; None where there is none, or no request is left."""
-        import httpx
-
         if self.requests_sent >= self._limits.max_requests:
             return None
         self.requests_sent += 1
         try:
-            response = self._client.get(f"{self._root}/metrics")
-        except (httpx.HTTPError, httpx.InvalidURL):
+            answer = self._exchange("GET", f"{self._root}/metrics", {}, None)
+        except (CacheunitError, _RetryableError):
             return None
-        return response.text if response.is_success else None
+        return answer.text if answer.is_success else None
 
     def wait(self, seconds: float) -> None:
         """Waits before the next request."""
@@ -179,7 +200,7 @@ class HttpEndpoint:
             except _RetryableError as error:
                 last_error = error.to_raise
                 if attempt + 1 < tries:
-                    _sleep(min(error.retry_after or 2.0**attempt, _MAX_RETRY_WAIT))
+                    _sleep(error.retry_after or 2.0**attempt)
         raise last_error or fail(f"{url} does not answer")
 
     def _request_once(self, method: str, url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> Any:  # noqa: ANN401 - JSON
@@ -188,40 +209,69 @@ class HttpEndpoint:
         Raises:
             _RetryableError: the server is busy, slow or broke off.
             RequestRefusedError: the endpoint refuses this request.
-            CacheunitError: the endpoint cannot be reached, answers with an error, or not with JSON.
+            CacheunitError: the endpoint cannot be reached, answers with an error, not with JSON, or over a limit.
+        """
+        answer = self._exchange(method, url, headers, body)
+        self._raise_for_status(answer, url)
+        try:
+            return answer.json()
+        except AnswerError as error:
+            raise fail(f"{url} {error}", hint=_BASE_URL_HINT) from None
+        except ValueError:
+            if _is_html(answer):
+                raise fail(f"{url} answers with HTML, not JSON", hint=_BASE_URL_HINT) from None
+            raise _RetryableError(fail(f"{url} answers with incomplete JSON")) from None
+
+    def _exchange(self, method: str, url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> Answer:
+        """Sends one request and returns the answer, whatever its status.
+
+        Raises:
+            _RetryableError: the server is slow or broke off.
+            CacheunitError: the endpoint cannot be reached, or its answer is over a limit.
         """
         import httpx
 
+        failure: Exception
         try:
-            response = self._client.request(method, url, json=body, headers=headers)
-        except httpx.TimeoutException:
-            raise _RetryableError(fail(f"{url} does not answer within {self._limits.timeout:g} s")) from None
-        except (httpx.ConnectError, httpx.InvalidURL) as error:
-            raise fail(f"cannot reach {url}: {self._without_key(str(error))}", hint="is the server running?") from None
+            return self._client.send(method, url, headers, body)
+        except TimeoutError:
+            failure = _RetryableError(fail(f"{url} does not answer within {self._limits.timeout:g} s"))
+        except AnswerError as error:
+            failure = fail(f"{url} {error}", hint=_BASE_URL_HINT)
+        except (httpx.ConnectError, httpx.ProxyError, httpx.InvalidURL) as error:
+            failure = fail(f"cannot reach {url}: {self._reason(str(error))}", hint="is the server running?")
         except httpx.HTTPError as error:
-            message = f"{url} closed the connection: {self._without_key(str(error))}"
-            raise _RetryableError(fail(message)) from None
-        self._raise_for_status(response, url)
-        try:
-            return response.json()
-        except ValueError:
-            if response.text.lstrip().startswith("<"):
-                hint = "give the base URL of the API, such as http://127.0.0.1:8000/v1"
-                raise fail(f"{url} answers with HTML, not JSON", hint=hint) from None
-            raise _RetryableError(fail(f"{url} answers with incomplete JSON")) from None
+            failure = _RetryableError(fail(f"{url} closed the connection: {self._reason(str(error))}"))
+        raise failure  # not while the exception of httpx is handled, which holds the request and so the key
 
-    def _raise_for_status(self, response: httpx.Response, url: str) -> None:
+    def _open_client(self, timeout: float) -> HttpClient:
+        """Returns an HTTP client.
+
+        Raises:
+            CacheunitError: httpx is not installed, or refuses what the environment sets.
+        """
+        try:
+            return HttpClient(timeout)
+        except CacheunitError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of httpx, ssl and socks, for proxies and certificates
+            reason = self._reason(str(error))
+        hint = "are HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR right?"
+        raise fail(f"cannot use the proxy or the certificates of the environment: {reason}", hint=hint)
+
+    def _raise_for_status(self, answer: Answer, url: str) -> None:
         """Raises the error that fits a response without success; see `_request_once`."""
-        if response.is_success:
+        if answer.is_success:
             return
-        reason = self._without_key(_error_text(response))
-        status = response.status_code
+        reason = self._reason(_error_text(answer))
+        status = answer.status
         message = f"{url} answers {status}: {reason}"
-        if status in _BUSY_STATUSES or response.is_server_error:
-            raise _RetryableError(fail(message), _retry_after(response))
+        if status in _BUSY_STATUSES or status >= _SERVER_ERROR:
+            raise _busy(message, _retry_after(answer))
         if status in _KEY_REFUSED_STATUSES:
-            hint = f"set the API key in {KEY_VARIABLE}, or name another variable with --key-env"
-            raise fail(message, hint=hint)
+            raise fail(message, hint=KEY_HINT)
+        if status in _REDIRECTS:
+            raise fail(message, hint="redirects are not followed: give the URL of the API itself")
         hint_of_model = "choose another model with --model" if "model" in reason else None
         error = RequestRefusedError if status in _REQUEST_REFUSED_STATUSES else CacheunitError
         raise error(Fault(message=message, hint=hint_of_model))
@@ -232,37 +282,17 @@ class HttpEndpoint:
             return {}
         return {name: f"Bearer {self._key}" if name == "Authorization" else self._key}
 
-    def _without_key(self, text: str) -> str:
-        """Replaces the key in a text that comes from the server."""
-        return text.replace(self._key, "***") if self._key else text
+    def _reason(self, text: str) -> str:
+        """Returns a text from outside on one line, without the key, and shortened."""
+        return " ".join(self._without_secrets(text[:_MAX_MASKED_LENGTH]).split())[:_MAX_ERROR_LENGTH]
 
 
-def _base_url(url: str) -> str:
-    """Validates the URL of an API and returns it without a final slash, with `/v1` if it has no path.
-
-    http://127.0.0.1:8000       http://127.0.0.1:8000/v1
-    https://api.example.com/x/  https://api.example.com/x
-
-    Raises:
-        CacheunitError: it is not a valid URL, or it holds a password or a query.
-    """
-    scheme, _, rest = url.partition("://")
-    if scheme not in ("http", "https") or not _has_valid_host(url):
-        raise fail(f'"{url}" is not a valid API URL', hint="give the full URL, such as http://127.0.0.1:8000/v1")
-    if "@" in rest.partition("/")[0] or "?" in rest:
-        hint = f"set the API key in {KEY_VARIABLE}, or name another variable with --key-env"
-        raise fail("a URL with a password or a query is refused, since it would be printed", hint=hint)
-    base = url.rstrip("/")
-    return base if "/" in rest.rstrip("/") else f"{base}/v1"
-
-
-def _has_valid_host(url: str) -> bool:
-    """Whether a URL names a host, and a valid port if it names one."""
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
-    except ValueError:
-        return False
+def _proxy_passwords() -> Iterator[str]:
+    """Yields users and passwords in the URLs of proxies that the environment names, as they are and decoded."""
+    for url in getproxies().values():
+        user, _, password = url.rpartition("@")[0].rpartition("/")[2].partition(":")
+        for secret in (password, user if not password else ""):
+            yield from (secret, unquote(secret))
 
 
 def _sleep(seconds: float) -> None:
@@ -284,30 +314,33 @@ class _RetryableError(Exception):
         self.retry_after = retry_after
 
 
-def _client(timeout: float) -> httpx.Client:
-    """Returns an HTTP client; raises `CacheunitError` if httpx is not installed."""
-    try:
-        import httpx
-    except ImportError:
-        raise fail("the package httpx is not installed", hint='pip install "cacheunit-build[live]"') from None
-    return httpx.Client(timeout=timeout, follow_redirects=False)
+def _busy(message: str, retry_after: float | None) -> Exception:
+    """Returns the error for a server that cannot answer now: worth another try, unless it asks for too long a wait."""
+    if retry_after is not None and retry_after > _MAX_RETRY_WAIT:
+        hint = (
+            f"it asks to wait longer than {_MAX_RETRY_WAIT:g} s before the next request (Retry-After); try again later"
+        )
+        return fail(message, hint=hint)
+    return _RetryableError(fail(message), retry_after)
 
 
-def _retry_after(response: httpx.Response) -> float | None:
+def _retry_after(answer: Answer) -> float | None:
     """Returns the seconds of the header `Retry-After`; None where it is absent or a date."""
     try:
-        return max(0.0, float(response.headers.get("retry-after", "")))
+        return max(0.0, float(answer.headers.get("retry-after", "")))
     except ValueError:
         return None
 
 
-def _error_text(response: httpx.Response) -> str:
-    """Returns the error message of a response on one line, shortened."""
+def _is_html(answer: Answer) -> bool:
+    return answer.data.lstrip().startswith(b"<")
+
+
+def _error_text(answer: Answer) -> str:
+    """Returns the error message of a response."""
     try:
-        error = response.json()
-    except ValueError:
-        text = "HTML" if response.text.lstrip().startswith("<") else response.text
-    else:
-        error = error.get("error", error) if isinstance(error, dict) else error
-        text = str(error.get("message", error)) if isinstance(error, dict) else json.dumps(error)
-    return " ".join(text.split())[:_MAX_ERROR_LENGTH]
+        error = answer.json()
+    except (ValueError, AnswerError):
+        return "HTML" if _is_html(answer) else answer.text
+    error = error.get("error", error) if isinstance(error, dict) else error
+    return str(error.get("message", error)) if isinstance(error, dict) else json.dumps(error)

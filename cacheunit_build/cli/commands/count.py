@@ -14,7 +14,7 @@ from cacheunit_build.cli.text_input import read_text, text_counter, text_options
 def count(context: Context, file: str, target: str | None, tokenizer: str | None, unit: int | None, form: str) -> int:
     """Count the tokens of a text: its static tokens in a target's frame, or all of them with --tokenizer."""
     from cacheunit_build.compiler.count import count_text
-    from cacheunit_build.reports.count import count_json, count_report
+    from cacheunit_build.reports.count import count_json, count_lines
 
     text = read_text(context, file)
     counter = text_counter(context, target, tokenizer, unit)
@@ -23,5 +23,5 @@ def count(context: Context, file: str, target: str | None, tokenizer: str | None
         print_json(count_json(result, counter.left_out))
     else:
         print_text(str(result.tokens))
-        context.remark(count_report(result, counter.left_out))
+        context.remark(*count_lines(result, counter.left_out))
     return OK

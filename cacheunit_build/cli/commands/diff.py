@@ -9,7 +9,14 @@ import click
 from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, read_file, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
-from cacheunit_build.cli.output import append_job_summary, print_blocks, print_faults, print_json, print_text
+from cacheunit_build.cli.output import (
+    append_job_summary,
+    print_blocks,
+    print_escaped,
+    print_faults,
+    print_json,
+    print_text,
+)
 from cacheunit_build.cli.project_code import encoder_loader
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
@@ -75,12 +82,12 @@ def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: 
     if form == "json":
         print_json(reports.diff_json(result))
     elif form == "markdown":
-        print_text(reports.diff_markdown(result))
+        print_escaped(reports.diff_markdown(result))
     elif form == "github":
-        print_text(reports.diff_annotations(result, context.repository_path))
+        print_escaped(reports.diff_annotations(result, context.repository_path))
         append_job_summary(reports.diff_markdown(result))
     elif only_names:
-        print_text("\n".join(result.affected))
+        print_text(*result.affected)
     else:
         print_blocks(reports.diff_blocks(result, texts=texts))
 

@@ -6,7 +6,7 @@ import click
 
 from cacheunit_build.cli.context import OK, Context, with_context
 from cacheunit_build.cli.options import format_option, target_option
-from cacheunit_build.cli.output import print_blocks, print_json, print_text
+from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.domain.protocols import Selection
 
 
@@ -42,11 +42,11 @@ def explain(context: Context, name: str | None, target: str | None, form: str, *
 
 def _explain_sharing(context: Context, selection: Selection, form: str) -> int:
     from cacheunit_build.diff.sharing import sharing
-    from cacheunit_build.reports.sharing import sharing_json, sharing_text
+    from cacheunit_build.reports.sharing import sharing_blocks, sharing_json
 
     targets = sharing(context.adapters(), selection)
     if form == "json":
         print_json(sharing_json(targets))
     else:
-        print_text(sharing_text(targets))
+        print_blocks(sharing_blocks(targets))
     return OK

@@ -21,11 +21,11 @@ def textconv(context: Context, file: Path) -> int:
     Its targets come first, one line each. A file that is not a valid lock is printed unchanged.
     """
     from cacheunit_build.lockfile.format import parse_lock
-    from cacheunit_build.reports.git_textconv import lock_text
+    from cacheunit_build.reports.git_textconv import lock_lines
 
     data = read_file(context.folder / file)
     try:
-        print_text(lock_text(parse_lock(data, LOCK_FILE)))
+        print_text(*lock_lines(parse_lock(data, LOCK_FILE)))
     except CacheunitError:
         print_bytes(data)
     return OK

@@ -39,17 +39,17 @@ def init(context: Context, files: tuple[Path, ...]) -> int:
     for path in sorted({".gitattributes"} & existing):
         missing = _missing_lines(new_files[path], project.read(path) or b"")
         if missing:
-            context.remark(f"note: {path} already exists; add to it:\n{missing}")
+            context.remark(f"note: {path} already exists; add to it:", *missing)
     names = (path.removeprefix("prefixes/").removesuffix(".yaml") for path in new_files if path.startswith("prefixes/"))
     remark_ignored(context, ((name, DEFAULT_TARGET) for name in names))
     context.remark('\nnext: "cacheunit build"')
     return OK
 
 
-def _missing_lines(wanted: str, existing: bytes) -> str:
+def _missing_lines(wanted: str, existing: bytes) -> list[str]:
     """Returns the lines, comments left out, that a file is to have and does not."""
     lines = existing.decode(errors="replace").splitlines()
-    return "\n".join(line for line in wanted.splitlines() if not line.startswith("#") and line not in lines)
+    return [line for line in wanted.splitlines() if not line.startswith("#") and line not in lines]
 
 
 def _refuse_to_replace(existing: set[str]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, names_argument, target_option
-from cacheunit_build.cli.output import append_job_summary, print_blocks, print_json, print_text
+from cacheunit_build.cli.output import append_job_summary, print_blocks, print_escaped, print_json, print_text
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def lint(
 
 def _list_rules(form: str) -> int:
     """Prints all rules; returns the exit code."""
-    from cacheunit_build.reports.lint import rules_json, rules_text
+    from cacheunit_build.reports.lint import rules_json, rules_lines
 
     if form == "json":
         print_json(rules_json())
     elif form == "text":
-        print_text(rules_text())
+        print_text(*rules_lines())
     else:
         raise click.UsageError("--codes supports the formats text and json")
     return OK
@@ -77,9 +77,9 @@ def _print_result(context: Context, result: LintResult, form: str) -> None:
         folder = context.repository_path("").rstrip("/")
         print_json(lint_sarif(result, folder, metadata.version("cacheunit-build")))
     elif form == "markdown":
-        print_text(report.lint_markdown(result))
+        print_escaped(report.lint_markdown(result))
     elif form == "github":
-        print_text(report.lint_github(result, context.repository_path))
+        print_escaped(report.lint_github(result, context.repository_path))
         append_job_summary(report.lint_markdown(result))
     else:
         print_blocks(report.lint_blocks(result))

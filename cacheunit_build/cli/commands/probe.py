@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
-from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option
-from cacheunit_build.cli.options import format_option
-from cacheunit_build.cli.output import print_json, print_text
+from cacheunit_build.cli.endpoint_options import (
+    LONGEST_WAIT,
+    key_option,
+    open_endpoint,
+    requests_option,
+    timeout_option,
+)
+from cacheunit_build.cli.options import FiniteRange, format_option
+from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ _CONTENT = "random words, then one word repeated, then a different word at the e
 @timeout_option
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0, max=LONGEST_WAIT),
     default=1.0,
     show_default=True,
     help="Seconds to wait before a prefix that was not served is sent again.",
@@ -79,8 +85,8 @@ def probe(
         if dry_run:
             output = FORMATS[request_format].route.output_tokens
             budget = _budget(known_target, max_requests, max_tokens, output)
-            print_json(report.dry_run_json(budget)) if form == "json" else print_text(
-                report.dry_run_text(budget, _CONTENT)
+            print_json(report.dry_run_json(budget)) if form == "json" else print_blocks(
+                report.dry_run_blocks(budget, _CONTENT)
             )
             return OK
         settings = ProbeSettings(
@@ -98,8 +104,8 @@ def probe(
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             known_target=known_target,
         )
-    print_json(report.probe_json(result, measured)) if form == "json" else print_text(
-        report.probe_text(result, measured)
+    print_json(report.probe_json(result, measured)) if form == "json" else print_blocks(
+        report.probe_blocks(result, measured)
     )
     return DIFFERENT if result.kind == "unknown" else OK
 

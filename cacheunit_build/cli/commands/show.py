@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 @click.option("--sources", is_flag=True, help="Show the system text beside the source lines that it comes from.")
 @with_context
 def show(context: Context, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
-    """Print the exact bytes of an artifact, compiled from the present sources."""
+    """Print the exact bytes of an artifact, compiled from the present sources.
+
+    On a terminal, control characters and others without a shape are shown as escapes.
+    """
     from cacheunit_build.compiler.project import compile_or_fail, source_maps
-    from cacheunit_build.reports.show import sources_text, tokens_text
+    from cacheunit_build.reports.show import sources_lines, tokens_lines
 
     if tokens + request + sources > 1:
         raise click.UsageError("--tokens, --request and --sources exclude one another")
@@ -36,10 +39,10 @@ def show(context: Context, name: str, target: str | None, *, tokens: bool, reque
     artifact = _only_artifact(compiled, name)
     if sources:
         maps = source_maps(adapters.files, compiled.settings, artifact.variant)
-        print_text(sources_text(maps.system, artifact.padding_text))
+        print_text(*sources_lines(maps.system, artifact.padding_text))
     elif tokens:
         pieces = compiled.targets[artifact.target].tokenizer.token_bytes(artifact.framed_prefix)
-        print_text(tokens_text(artifact, pieces))
+        print_text(*tokens_lines(artifact, pieces))
     else:
         print_bytes(artifact.request if request else artifact.text)
     return OK

@@ -24,7 +24,7 @@ _OLD_DAYS = 180
 def targets(context: Context, name: str | None, form: str) -> int:
     """List the known targets and the project's; with NAME, show all about one, with the evidence of its numbers."""
     from cacheunit_build.compiler.project import read_project
-    from cacheunit_build.reports.targets import target_text, targets_json, targets_table
+    from cacheunit_build.reports.targets import target_lines, targets_json, targets_table
     from cacheunit_build.targets.loader import named_target
 
     _, known = read_project(context.files())
@@ -36,7 +36,7 @@ def targets(context: Context, name: str | None, form: str) -> int:
     elif name is None:
         print_blocks([targets_table(known)])
     else:
-        print_text("\n".join(map(target_text, known.values())))
+        print_text(*(line for target in known.values() for line in target_lines(target)))
     for target in known.values():
         _warn_of_old_evidence(context, target)
     return OK

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
-from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option
-from cacheunit_build.cli.options import format_option, names_argument, target_option
-from cacheunit_build.cli.output import print_json, print_text
+from cacheunit_build.cli.endpoint_options import (
+    LONGEST_WAIT,
+    key_option,
+    open_endpoint,
+    requests_option,
+    timeout_option,
+)
+from cacheunit_build.cli.options import FiniteRange, format_option, names_argument, target_option
+from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
@@ -33,14 +39,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--min-share",
-    type=click.FloatRange(min=0, max=1),
+    type=FiniteRange(min=0, max=1),
     default=0.5,
     show_default=True,
     help="Share of requests to a best-effort target that must hit as predicted.",
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0, max=LONGEST_WAIT),
     default=1.0,
     show_default=True,
     help="Seconds to wait before each of these requests.",
@@ -72,7 +78,7 @@ def verify(
     """
     from cacheunit_build.endpoints.verify import VerifySettings, has_passed
     from cacheunit_build.endpoints.verify import verify as verify_artifacts
-    from cacheunit_build.reports.verify import verify_json, verify_text, warm_up_text
+    from cacheunit_build.reports.verify import verify_blocks, verify_json, warm_up_blocks
 
     selection = Selection(names=names, target=target)
     settings = VerifySettings(attempts=attempts, wait=wait, min_share=min_share, warm=warm, model=model)
@@ -84,7 +90,7 @@ def verify(
     if form == "json":
         print_json(verify_json(results))
     else:
-        print_text(warm_up_text(results) if warm else verify_text(results))
+        print_blocks(warm_up_blocks(results) if warm else verify_blocks(results))
     return OK if has_passed(results) else DIFFERENT
 
 
