@@ -28,28 +28,32 @@ def assert_refused(project: Project, expected: str) -> None:
     assert project.files() == before
 
 
+IN_GIT = "leads into the folder of git"
+
+
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize(
     ("folder", "reason"),
     [
-        (".git", '".git" is a hidden folder'),
-        (".GIT/x", '".GIT" is a hidden folder'),
+        (".git", IN_GIT),
+        (".GIT/x", IN_GIT),
         ("out/.venv/lib", '".venv" is a hidden folder'),
         (".cacheunit", '".cacheunit" is a hidden folder'),
-        ("\u200c.git", '"\u200c.git" is a hidden folder'),
-        (".git::$INDEX_ALLOCATION", '".git::$INDEX_ALLOCATION" is a hidden folder'),
+        ("\u200c.git", IN_GIT),
+        (".git::$INDEX_ALLOCATION", IN_GIT),
         ("node_modules", '"node_modules" is managed by another program'),
         ("x/Node_Modules/y", '"Node_Modules" is managed by another program'),
         ("node_modules.", '"node_modules." is managed by another program'),
         ("__pycache__", '"__pycache__" is managed by another program'),
-        ("GIT~1", '"GIT~1" is a short name, by which Windows may find another folder'),
+        ("GIT~1", IN_GIT),
         ("gi7eba~1/hooks", '"gi7eba~1" is a short name, by which Windows may find another folder'),
-        ("git~1::$INDEX_ALLOCATION", '"git~1::$INDEX_ALLOCATION" is a short name'),
+        ("git~1::$INDEX_ALLOCATION", IN_GIT),
     ],
 )
 def test_a_folder_is_refused_by_its_name(project: Project, key: str, folder: str, reason: str) -> None:
     project.write({"cacheunit.toml": f'# settings\n{key} = "{folder}"\n'})
-    assert_refused(project, f'error: cacheunit.toml:2: "{key}" must not be "{folder}": {reason}')
+    assert_refused(project, "error: cacheunit.toml:2: ")
+    assert_refused(project, reason)
 
 
 @pytest.mark.parametrize("folder", ["", ".", "./", "././/", "..", " "])
@@ -81,7 +85,7 @@ def test_a_folder_that_is_a_link_is_refused(project: Project, folder: str, targe
     project.write({"cacheunit.toml": f'build = "{folder}"\n', "vendor/x/y": "", ".git/HEAD": "", "real/y": ""})
     (project.root.parent / "outside").mkdir()
     project.path("out").symlink_to(target)
-    assert_refused(project, "link")
+    assert_refused(project, "is a repository of its own" if target == "." else "link")
 
 
 @pytest.mark.parametrize("folder", ["Templates", "TEMPLATES/out"])
