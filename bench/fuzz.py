@@ -177,13 +177,13 @@ class Child:
         fuzzer = atheris()
         os.nice(10)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, resource.RLIM_INFINITY))
         signal.signal(signal.SIGPROF, _stop)
         packages = ["cacheunit_build", "tomllib", "jsonschema", "yaml"]
         with fuzzer.instrument_imports(include=packages, enable_loader_override=False):
             for seed in self._seeds:
                 with contextlib.suppress(BaseException):
-                    self._target.run(seed)  # imports what it needs
-        resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, resource.RLIM_INFINITY))
+                    self._run(seed)  # imports what it needs
         options = [
             f"-max_total_time={seconds}",
             f"-max_len={MOST_INPUT}",
