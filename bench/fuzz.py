@@ -4,7 +4,7 @@ Usage: python bench/fuzz.py TARGET [--seconds N] [--keep FOLDER]
 
 Needs atheris: pip install atheris. Each distinct failure is printed once, minimized, as a Python literal: an exception
 that is not a CacheunitError, a property that does not hold (the modules `fuzz_*.py` have them), more than 5 s of
-processor time, more than 1 GiB of memory, or the death of the process. Inputs are kept in a temporary folder.
+processor time, more than 512 MiB of memory, or the death of the process. Inputs are kept in a temporary folder.
 
 Exit codes: 0 nothing failed, 1 something did, 2 atheris is not installed.
 """
@@ -44,13 +44,15 @@ if TYPE_CHECKING:
 TARGETS = {**PARSERS, **DATA, **ALIGNMENT}
 MOST_SECONDS = 5
 """Processor time for one input."""
-MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 29
 MOST_INPUT = 1 << 16
 MOST_RESTARTS = 20
 MINIMIZE_SECONDS = 20
 MOST_SHOWN = 1_500
 _COUNTERS = struct.Struct("<QQd")
 """Executions, inputs that were read without an error, and the seconds of the slowest input."""
+_SIZE_BYTES = 4
+"""The bytes of the size of the input that is tried, in front of it, in the file `current`."""
 
 
 def main() -> int:
@@ -79,12 +81,17 @@ def supervise(name: str, folder: Path, seconds: int) -> int:
     for index, seed in enumerate(TARGETS[name].seeds()):
         (folder / f"corpus/seed-{index}").write_bytes(seed)
     (folder / "counters").write_bytes(_COUNTERS.pack(0, 0, 0.0))
+    (folder / "current").write_bytes(bytes(_SIZE_BYTES + MOST_INPUT))
     begun = time.monotonic()
     codes: list[int] = []
     while (left := seconds - (time.monotonic() - begun)) > 1 and len(codes) <= MOST_RESTARTS:
         command = [sys.executable, __file__, name, "--child", "--seconds", str(int(left)), "--keep", str(folder)]
         with (folder / "log").open("ab") as log:
             codes.append(subprocess.run(command, stdout=log, stderr=log, check=False).returncode)
+        if codes[-1]:
+            data = (folder / "current").read_bytes()
+            size = int.from_bytes(data[:_SIZE_BYTES], "little")
+            (folder / f"died/{len(codes)}").write_bytes(data[_SIZE_BYTES : _SIZE_BYTES + size])
     runs, accepted, slowest = _COUNTERS.unpack((folder / "counters").read_bytes())
     elapsed = time.monotonic() - begun
     failures = _failures(folder)
@@ -169,8 +176,9 @@ class Child:
         self._failures = {failure.kind: failure for failure in _failures(folder)}
         self._random = random.Random(int(time.time()))  # noqa: S311 - mutations
         self._seeds = self._target.seeds()
-        handle = (folder / "counters").open("r+b")
-        self._counters = mmap.mmap(handle.fileno(), _COUNTERS.size)
+        with (folder / "counters").open("r+b") as counters, (folder / "current").open("r+b") as current:
+            self._counters = mmap.mmap(counters.fileno(), _COUNTERS.size)
+            self._current = mmap.mmap(current.fileno(), _SIZE_BYTES + MOST_INPUT)
 
     def fuzz(self, seconds: int) -> None:
         """Fuzzes for some seconds; does not return."""
@@ -192,7 +200,7 @@ class Child:
             "-report_slow_units=1000",
             "-len_control=20",
             "-verbosity=0",
-            f"-artifact_prefix={self.folder}/died/",
+            f"-artifact_prefix={self.folder}/log-",
         ]
         arguments = [sys.argv[0], *options, str(self.folder / "corpus")]
         fuzzer.Setup(arguments, self._one_input, custom_mutator=Mutator(self._target, self._seeds, self._random))
@@ -201,6 +209,7 @@ class Child:
     def _one_input(self, data: bytes) -> None:
         begun = time.process_time()
         accepted = 0
+        self._current[: _SIZE_BYTES + len(data)] = len(data).to_bytes(_SIZE_BYTES, "little") + data
         try:
             accepted = self._run(data)
         except KeyboardInterrupt:
@@ -237,7 +246,7 @@ class Child:
             self._failures[kind] = Failure(kind=kind, error=text, place=place, data=small.hex())
             values = [asdict(failure) for failure in self._failures.values()]
             (self.folder / "failures.json").write_text(json.dumps(values))
-        if known is not None and known.times % 100 == 0:
+        if known is not None and known.times % 20 == 0:
             values = [asdict(failure) for failure in self._failures.values()]
             (self.folder / "failures.json").write_text(json.dumps(values))
 
