@@ -532,3 +532,18 @@ def test_links_to_files_are_followed(path: str, links: dict[str, str], result: s
 def test_links_that_are_not_followed_are_faults(links: dict[str, str], message: str) -> None:
     with pytest.raises(CacheunitError, match=message):
         follow_links("a/b", links.get)
+
+
+def test_a_link_that_git_checked_out_as_text_is_named(project: Project) -> None:
+    linked_project(project)
+    shutil.move(project.path("data/d.yaml"), project.path("data/e.yaml"))
+    link(project, "data/d.yaml", "e.yaml")
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "x")
+    git(project, "config", "core.symlinks", "false")
+    project.path("data/d.yaml").unlink()
+    git(project, "checkout", "--", "data/d.yaml")
+    assert project.read("data/d.yaml") == b"e.yaml"
+    ran = project.run("diff")
+    assert (ran.code, "note: data/d.yaml is a link in HEAD" in ran.err) == (1, True), ran.err
