@@ -24,7 +24,8 @@ from watchdog.observers import Observer
 
 from cacheunit_build.adapters.storage import build_cache, project_files
 from cacheunit_build.adapters.system import file_watcher
-from cacheunit_build.adapters.system.file_watcher import Watcher, symlink_folders
+from cacheunit_build.adapters.system.file_watcher import Watcher
+from cacheunit_build.adapters.system.watched_names import symlink_folders
 from cacheunit_build.cli.commands.watch import project_opener
 from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.errors import fail

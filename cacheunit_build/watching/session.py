@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.build import build
+from cacheunit_build.builder.results import BuildResult
 from cacheunit_build.builder.up_to_date import unchanged_build
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
 from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.protocols import WatchedPaths
 from cacheunit_build.parsing.settings import parse_settings
@@ -17,7 +18,7 @@ from cacheunit_build.parsing.settings import parse_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cacheunit_build.builder.results import BuildResult, Gate, ReplacedArtifact
+    from cacheunit_build.builder.results import Gate, ReplacedArtifact
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.errors import Fault
@@ -75,16 +76,13 @@ class WatchSession:
         )
 
     def build(self) -> WatchedBuild:
-        """Builds once."""
+        """Builds once. What is wrong, even so wrong that the project cannot be opened, is a fault of the result."""
         begun = time.monotonic()
-        adapters = self._open_adapters()
-        with adapters.files.exclusive():
-            adapters.records.start()
-            result = unchanged_build(adapters.files, adapters.records) or build(
-                adapters, jobs=self._jobs, gate=self._gate
-            )
+        try:
+            result = self._build()
+        except CacheunitError as error:
+            result = BuildResult(faults=error.faults)
         seconds = time.monotonic() - begun
-        self._note_inputs(adapters)
         former, self._faults = self._faults, result.faults
         return WatchedBuild(
             result=result,
@@ -93,6 +91,20 @@ class WatchSession:
             new_faults=result.faults if result.faults != former else (),
             fixed=bool(former) and not result.faults,
         )
+
+    def _build(self) -> BuildResult:
+        try:
+            adapters = self._open_adapters()
+        except CacheunitError:
+            self._asked |= set(SETTINGS_FILES)  # they are why it cannot be opened
+            raise
+        try:
+            with adapters.files.exclusive():
+                adapters.records.start()
+                result = unchanged_build(adapters.files, adapters.records)
+                return result or build(adapters, jobs=self._jobs, gate=self._gate)
+        finally:
+            self._note_inputs(adapters)
 
     def _note_inputs(self, adapters: Adapters) -> None:
         """Notes which files were looked for, and the folders of the settings; broken settings change no folder."""

@@ -17,7 +17,7 @@ from cacheunit_build.domain.names import composed, is_utf8, printable_name, same
 from cacheunit_build.domain.paths import LINKED_FOLDER, LINKED_FOLDER_HINT, follow_links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 _LINK = "120000"
@@ -100,6 +100,15 @@ class RevisionFiles:
             for depth, part in enumerate(parts):
                 names.setdefault("/".join(parts[:depth]), set()).add(part)
         return twins(paths, lambda folder: names.get(folder, ()))
+
+    def links_as_text(self, read: Callable[[str], bytes | None]) -> list[str]:
+        """Returns the links of the commit that are files with the text of the link here, as `core.symlinks=false` does.
+
+        Args:
+            read: returns the bytes of a file that is checked out, not following links; None where there is none.
+        """
+        links = (path for path, entry in self._entries.items() if entry.mode == _LINK)
+        return sorted(path for path in links if read(path) == self._blobs.read(path, self._entries[path].blob))
 
     def _read(self, path: str) -> bytes | None:
         """Reads a file, following links to files."""

@@ -1,11 +1,13 @@
 """Waits for changes to a project's sources: by file system events or, where none arrive, by polling.
 
 Folders are watched, not files, so that a save by rename is noticed like any other save. An event only means that a
-build may be due; whether anything changed is decided by content, in the build.
+build may be due; whether anything changed is decided by content, in the build. A file that is being written is waited
+for: until it is closed, where the system reports that, else until nothing happens for a moment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
@@ -17,9 +19,12 @@ from typing import TYPE_CHECKING
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from cacheunit_build.adapters.storage.discovery import parent_folders
+from cacheunit_build.adapters.storage.discovery import DiskNames, parent_folders
 from cacheunit_build.adapters.storage.file_stat import Stat, stat_of
+from cacheunit_build.adapters.system.open_files import OpenFiles
+from cacheunit_build.adapters.system.watched_names import is_editor_file, on_disk, symlink_folders, walk_visible
 from cacheunit_build.domain.file_names import TEMPORARY
+from cacheunit_build.domain.names import composed
 from cacheunit_build.domain.protocols import WatchedPaths
 
 if TYPE_CHECKING:
@@ -31,7 +36,13 @@ SETTLE_SECONDS = 0.05
 """How long no event may arrive until a burst of changes counts as complete."""
 
 MAX_BURST_SECONDS = 1.0
-"""How long a burst may last at most: files that change all the time are built nevertheless."""
+"""How long a burst may last at most: files that change or are open all the time are built nevertheless."""
+
+EMPTY_SECONDS = 0.5
+"""How long to wait for the content of a file that became empty."""
+
+WRITE_CHECK_SECONDS = 0.01
+"""How often to look whether a file that is being written was closed."""
 
 RESCAN_SECONDS = 5.0
 """How long to wait for events before the files are compared without one."""
@@ -39,13 +50,11 @@ RESCAN_SECONDS = 5.0
 POLL_SECONDS = 0.5
 """How long to wait between two scans when polling."""
 
-PROBE_FILE = f".cacheunit-probe{TEMPORARY}"
+_PROBE = ".cacheunit-probe."
 PROBE_TIMEOUT_SECONDS = 2.0
 """How long to wait for the event of a file written to find out whether events arrive at all."""
 
-_MAX_LINKS = 40  # the bound that Linux sets for the symbolic links in one path
 _CHANGE_EVENTS = frozenset({"created", "modified", "moved", "deleted", "closed"})  # not "opened", "closed_no_write"
-_EDITOR_FILE_ENDINGS = ("~", ".swp", ".swo", ".swx", ".tmp", ".bak", "4913", "#")  # Vim tests a folder with "4913"
 _LIMITS = {
     errno.ENOSPC: "the limit on inotify watches is reached (fs.inotify.max_user_watches)",
     errno.EMFILE: "the limit on inotify instances is reached (fs.inotify.max_user_instances)",
@@ -73,9 +82,11 @@ class Watcher:
         self._pending = threading.Event()
         self._probed = threading.Event()
         self._stopped = threading.Event()
+        self._open_files = OpenFiles()  # changed by the observer's thread
         self._observer: BaseObserver | None = None
         self._watches: dict[Path, tuple[int, ObservedWatch]] = {}  # with the inode of the folder
         self._deleted_folders: deque[Path] = deque()  # filled by the observer's thread
+        self._outside: set[Path] = set()  # the folders of links' destinations that are outside of the project
         self._paths = WatchedPaths(folders=frozenset(), files=frozenset(), ignored=frozenset())
 
     def changes(self) -> Iterator[None]:
@@ -103,10 +114,12 @@ class Watcher:
 
     def handle_event(self, event: FileSystemEvent) -> None:
         """Notes a change, if the event is about a watched file; called by the observer's thread."""
+        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
+        if not event.is_directory and any(map(self._is_relevant, paths)):
+            self._open_files.note(event.event_type, *paths)
         if event.event_type not in _CHANGE_EVENTS or (event.is_directory and event.event_type == "modified"):
             return
-        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
-        if any(path.endswith(PROBE_FILE) for path in paths):
+        if any(_PROBE in path for path in paths):
             self._probed.set()
         if event.event_type == "deleted":
             self._deleted_folders.extend(folder for folder in map(Path, paths) if folder in self._watches)
@@ -166,13 +179,18 @@ class Watcher:
     def _existing_folders(self) -> dict[Path, int]:
         """Returns each folder to watch with its inode; watches are not recursive, so subfolders are listed too."""
         paths = self._paths = self._get_paths()
-        folders = {self._root}
+        names = DiskNames(f"{self._root}/")
+        files = {on_disk(names, file) for file in paths.files}
+        folders = {next(folder for folder in (self._root, *self._root.parents) if folder.is_dir())}
         for folder in paths.folders:
-            folders |= {Path(parent) for parent, _ in _walk_visible(f"{self._root}/{folder}")}
-        folders |= {self._root / folder for folder in parent_folders(paths.files)}
-        for file in paths.files:
+            folders |= {Path(parent) for parent, _ in walk_visible(f"{self._root}/{on_disk(names, folder)}")}
+        folders |= {self._root / folder for folder in parent_folders(files)}
+        linked: set[Path] = set()
+        for file in files:
             if os.path.islink(f"{self._root}/{file}"):  # noqa: PTH114 - run for each file after each build: no Path
-                folders |= symlink_folders(self._root / file)
+                linked |= symlink_folders(self._root / file)
+        self._outside = {folder for folder in linked if not folder.is_relative_to(self._root)}
+        folders |= linked
         stats = {folder: stat_of(folder) for folder in folders}
         return {folder: stat[1] for folder, stat in stats.items() if stat is not None}
 
@@ -183,9 +201,9 @@ class Watcher:
         """
         try:
             relative = Path(path).relative_to(self._root)
-        except ValueError:  # the folder of a link's destination, outside of the project
-            return True
-        name = relative.as_posix()
+        except ValueError:
+            return Path(path).parent in self._outside or Path(path) in self._root.parents
+        name = composed(relative.as_posix())
         if name in self._paths.files:
             return True
         ignored = any(name == folder or name.startswith(f"{folder}/") for folder in self._paths.ignored)
@@ -201,25 +219,55 @@ class Watcher:
         while True:
             if self._wait_for_event():
                 self._wait_for_burst_end()
-                return self._scan_files()
+                return self._wait_for_content(before, self._scan_files())
             now = self._scan_files()
             if now != before:
                 if not self._polling and not self._events_arrive():
                     self._fall_back_to_polling("no file system events arrive")
-                return self._wait_until_stable(now)
+                return self._wait_for_content(before, self._wait_until_stable(now))
 
     def _wait_for_event(self) -> bool:
         """Waits for an event or `stop`; returns False when it is time to scan without one."""
         return self._pending.wait(POLL_SECONDS if self._polling else RESCAN_SECONDS)
 
     def _wait_for_burst_end(self) -> None:
-        """Waits until no event arrived for a while; an editor causes several events with one save."""
+        """Waits until no event arrived for a while, since one save causes several, and no file is being written."""
         deadline = time.monotonic() + MAX_BURST_SECONDS
         while True:
             self._pending.clear()
             quiet = time.monotonic() - self._last_change
-            if quiet >= SETTLE_SECONDS or time.monotonic() > deadline or self._stopped.wait(SETTLE_SECONDS - quiet):
-                return
+            complete = quiet >= SETTLE_SECONDS and not self._open_files.being_written
+            if complete or time.monotonic() > deadline:
+                break
+            if self._stopped.wait(max(SETTLE_SECONDS - quiet, WRITE_CHECK_SECONDS)):
+                break
+        self._open_files.clear()
+
+    def _wait_for_content(
+        self, before: Mapping[str, Stat | None], stats: dict[str, Stat | None]
+    ) -> dict[str, Stat | None]:
+        """Waits a while for the content of files that became empty, and warns of those that still are.
+
+        Args:
+            before: the stats at the last build.
+            stats: the present stats.
+
+        Returns:
+            The stats at the end.
+        """
+        deadline = time.monotonic() + EMPTY_SECONDS
+        while emptied := [path for path, stat in stats.items() if _is_empty(stat) and _has_content(before.get(path))]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                for path in emptied:
+                    self._report(f"warning: {path} is empty now")
+                break
+            if self._stopped.is_set():
+                break
+            if self._pending.wait(min(remaining, POLL_SECONDS) if self._polling else remaining):
+                self._wait_for_burst_end()
+            stats = self._scan_files()
+        return stats
 
     def _wait_until_stable(self, stats: dict[str, Stat | None]) -> dict[str, Stat | None]:
         """Scans until two scans in a row agree, so that no half-written file is built; returns the last scan."""
@@ -234,32 +282,35 @@ class Watcher:
         """Returns the stat of every watched file by its path relative to the root; None for an absent one."""
         paths = self._get_paths()
         root = f"{self._root}/"
-        stats = {file: stat_of(f"{root}{file}") for file in paths.files}
+        names = DiskNames(root)
+        stats = {file: stat_of(f"{root}{on_disk(names, file)}") for file in paths.files}
         for folder in paths.folders:
-            for parent, names in _walk_visible(f"{root}{folder}"):
+            for parent, files in walk_visible(f"{root}{on_disk(names, folder)}"):
                 within = parent.removeprefix(root)
-                for name in names:
+                for name in files:
                     path = f"{within}/{name}"
                     if path not in stats and not is_editor_file(name):
                         stats[path] = stat_of(f"{root}{path}")
         return stats
 
     def _events_arrive(self) -> bool:
-        """Returns whether events arrive at all, by writing a file into the project's cache folder.
+        """Returns whether events arrive at all, by writing a hidden file into the project for a moment.
 
         On some network and container file systems, a watch can be set but never sees anything.
         """
-        if self._observer is None:
-            return False
-        probe = self._root / PROBE_FILE
+        self._update_watches()  # the project may be a new folder in place of a removed one
+        if self._root not in self._watches:
+            return self._polling or not self._root.is_dir()
+        probe = self._root / f"{_PROBE}{os.getpid()}{TEMPORARY}"
         self._probed.clear()
         try:
             probe.write_bytes(b"")
-            arrived = self._probed.wait(PROBE_TIMEOUT_SECONDS)
-            probe.unlink(missing_ok=True)
+            return self._probed.wait(PROBE_TIMEOUT_SECONDS)
         except OSError:
             return False
-        return arrived
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink(missing_ok=True)
 
 
 class _Handler(FileSystemEventHandler):
@@ -278,28 +329,9 @@ def _reason(error: OSError) -> str:
     return _LIMITS.get(error.errno or 0, str(error))
 
 
-def _walk_visible(top: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields each folder from `top` down with the names of its files; hidden folders are left out."""
-    for parent, folders, files in os.walk(top):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield parent, files
+def _is_empty(stat: Stat | None) -> bool:
+    return stat is not None and stat[0] == 0
 
 
-def symlink_folders(path: Path) -> set[Path]:
-    """Returns the folders of the links and the file that a symbolic link leads to; empty if it is no link.
-
-    For a -> links/b -> ../files/c: the folders "links" and "files".
-    """
-    folders: set[Path] = set()
-    for _ in range(_MAX_LINKS):
-        try:
-            path = path.parent / path.readlink()
-        except OSError:  # not a link, or not any more: an editor may be replacing it at this moment
-            break
-        folders.add(path.parent.resolve())
-    return folders
-
-
-def is_editor_file(name: str) -> bool:
-    """Returns whether a file name is one that editors use for swap, backup and lock files, or is hidden."""
-    return name.startswith((".", "#")) or name.endswith(_EDITOR_FILE_ENDINGS)
+def _has_content(stat: Stat | None) -> bool:
+    return stat is not None and stat[0] > 0

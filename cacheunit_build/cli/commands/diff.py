@@ -115,8 +115,17 @@ def _baseline(folder: Path, project: OpenProject, against: str | None) -> Baseli
     repository = Repository(project.root)
     revision = repository.base() if against is None else repository.revision(against)
     committed = repository.files(revision)
-    notes = () if revision.note is None else (revision.note,)
+    texts = committed.links_as_text(lambda file: _text_of_file(project.root / file))
+    notes = (
+        *(() if revision.note is None else (revision.note,)),
+        *(f"{file} is a link in {revision.label}, but a text file here (core.symlinks=false)" for file in texts),
+    )
     return Baseline(label=revision.label, old_version=lambda: _old_version(project, committed), notes=notes)
+
+
+def _text_of_file(file: Path) -> bytes | None:
+    """Returns the bytes of a file that is no link; None where there is none."""
+    return file.read_bytes() if file.is_file() and not file.is_symlink() else None
 
 
 def _has_project_file(files: DiskFiles) -> bool:
