@@ -126,6 +126,6 @@ def test_a_lock_that_is_nested_without_end_is_broken_for_load_and_build(data: by
 @pytest.mark.parametrize("value", [10**400, float("inf"), float("nan"), [[[]]], "x" * 1000, True, None])
 def test_a_number_that_is_none_is_refused_with_a_short_message(value: object) -> None:
     for data in ({**ENTRY, "margin": value}, {**ENTRY, "tokens": [value]}):
-        with pytest.raises(ValueError, match='^"(margin|tokens)": ') as caught:
+        with pytest.raises(ValueError, match=r'^"(margin|tokens)": ') as caught:
             entry_from(data)
         assert len(str(caught.value)) < 120
