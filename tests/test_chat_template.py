@@ -323,18 +323,24 @@ def test_the_default_of_several_templates_is_used() -> None:
     "config",
     [
         {},
-        [],
         {"chat_template": None},
-        {"chat_template": 5},
         {"chat_template": []},
-        {"chat_template": ["default"]},
-        {"chat_template": [{"name": "default"}]},
     ],
 )
 def test_a_config_without_a_template_is_refused(config: object) -> None:
     with pytest.raises(CacheunitError, match=r'model/tokenizer_config\.json: has no "chat_template"') as caught:
         from_config(config)
     assert caught.value.faults[0].hint is not None
+
+
+@pytest.mark.parametrize(
+    "value", [5, True, "", ["default"], [{"name": "default"}], [{"name": []}], [{"template": "x"}]]
+)
+def test_a_config_whose_template_is_of_another_type_is_refused(value: object) -> None:
+    for config in ({"chat_template": value}, [value]) if value != "" else ([], "x", 5, None):
+        with pytest.raises(CacheunitError, match=r"model/tokenizer_config\.json(:1)?: ") as caught:
+            from_config(config)
+        assert "has no chat_template" not in str(caught.value)
 
 
 def test_a_config_that_is_not_json_is_refused_with_its_line() -> None:

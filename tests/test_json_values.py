@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.lock import LockEntry, TargetIdentity, entry_from, identity_from
+from cacheunit_build.domain.lock_tables import lock_tables
 from cacheunit_build.lockfile.format import parse_lock
 
 SHA = f"sha256:{'0' * 64}"
@@ -109,3 +111,21 @@ def test_load_accepts_exactly_the_changed_locks_that_a_build_accepts(path: tuple
 
 def test_the_unchanged_lock_is_accepted() -> None:
     assert by_load(ENTRY, IDENTITY) is not None
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 100_000, b'{"version": 2, "prefixes": ' + b'{"a":' * 100_000, b"9" * 100_000, b""]
+)
+def test_a_lock_that_is_nested_without_end_is_broken_for_load_and_build(data: bytes) -> None:
+    with pytest.raises(CacheunitError, match="the lock is broken"):
+        lock_tables(data, "cacheunit.lock")
+    with pytest.raises(CacheunitError, match="the lock is broken"):
+        parse_lock(data, "cacheunit.lock")
+
+
+@pytest.mark.parametrize("value", [10**400, float("inf"), float("nan"), [[[]]], "x" * 1000, True, None])
+def test_a_number_that_is_none_is_refused_with_a_short_message(value: object) -> None:
+    for data in ({**ENTRY, "margin": value}, {**ENTRY, "tokens": [value]}):
+        with pytest.raises(ValueError, match=r'^"(margin|tokens)": ') as caught:
+            entry_from(data)
+        assert len(str(caught.value)) < 120

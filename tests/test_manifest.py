@@ -121,3 +121,22 @@ def test_every_manifest_of_this_repository_has_a_description() -> None:
     paths = sorted(root.rglob("*.yaml"))
     assert len(paths) >= 6
     assert all(parse_manifest(path.read_bytes(), name="p", path=str(path)).description for path in paths)
+
+
+def test_a_matrix_of_any_number_of_variants_is_refused_with_a_number() -> None:
+    axes = ", ".join(f"a{index}: [x, y]" for index in range(20_000))
+    ((message),) = reported(f"system: a\nmatrix: {{{axes}}}")
+    assert message == "2: the matrix has at least 1099511627776 variants, more than 4096"
+
+
+def test_very_many_targets_and_options_are_read_in_one_pass_or_refused() -> None:
+    assert reported(f"system: a\ntargets: [{'t, ' * 3000}t]")[-1] == "None: 2,950 more errors in this file"
+    options = ", ".join(f"o{index}: 1" for index in range(1_001))
+    assert reported(f"system: a\noptions: {{{options}}}") == ["2: 1,001 options are set, more than 1,000"]
+
+
+def test_long_names_and_values_are_shortened_in_messages() -> None:
+    long = "x" * 1000
+    for text in (f"system: a\n{long}: 1", f"system: a\nbudget: {long}", f"system: a\ndata: {{{long}: 5}}"):
+        ((message),) = reported(text)
+        assert len(message) < 200

@@ -586,3 +586,16 @@ def test_listing_targets_needs_no_tokenizer_package(project: Project, monkeypatc
     monkeypatch.setattr(tokenizer_loader, "_package_folders", lambda _: [])
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     assert project.run("targets").code == 0
+
+
+def test_very_many_targets_or_bases_are_refused() -> None:
+    tables = "".join(f"[target.t{index}]\nextends = 't{index - 1}'\n" for index in range(1, 40))
+    messages = [message for _, message in faults_of(f"[target.t0]\nextends = 'openai'\n{tables}")]
+    assert set(messages) == {"more than 20 targets extend each other"}
+    many = "".join(f"[target.t{index}]\n" for index in range(1_001))
+    assert [message for _, message in faults_of(many)] == ["1,001 targets are defined, more than 1,000"]
+
+
+def test_an_integer_of_very_many_hexadecimal_digits_is_a_fault() -> None:
+    with pytest.raises(CacheunitError, match="a number has more digits than can be read"):
+        parse_settings(None, f"hits_per_miss = 0x{'f' * 5000}".encode())

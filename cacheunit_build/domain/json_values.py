@@ -15,6 +15,8 @@ from functools import partial
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from cacheunit_build.domain.document import shortened
+
 if TYPE_CHECKING:
     from cacheunit_build.domain.constraints import Limits
 
@@ -88,12 +90,23 @@ def _parser(hint: Any) -> _Parser:  # noqa: ANN401 - an annotation
 def _checked(is_valid: bool, value: Any) -> Any:  # noqa: ANN401, FBT001 - a value of JSON
     """Returns the value if it is valid; else raises ValueError."""
     if not is_valid:
-        raise ValueError(f"invalid value {value!r}")
+        raise ValueError(f"invalid value {_shown(value)}")
     return value
 
 
+def _shown(value: object) -> str:
+    """Returns a value as messages show it."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return shortened(repr(value)) if isinstance(value, str | float) or value is None else shortened(f"{value}")
+
+
 def _float(value: Any) -> float:  # noqa: ANN401 - a value of JSON
-    return float(_checked(type(value) in (int, float) and math.isfinite(value), value))
+    try:
+        number = float(_checked(type(value) in (int, float), value))
+    except OverflowError:
+        raise ValueError("a number is too large") from None
+    return _checked(math.isfinite(number), number)  # type: ignore[no-any-return]
 
 
 def _limited(parser: _Parser, limits: Limits, value: Any) -> Any:  # noqa: ANN401 - a value of JSON

@@ -38,7 +38,7 @@ def lock_tables(data: bytes, path: str) -> tuple[dict[str, dict[str, Any]], dict
                 if not isinstance(entry, dict) or not isinstance(lock["targets"][target], dict):
                     raise _broken("the lock is broken", path)
         return lock["targets"], lock["prefixes"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _broken("the lock is broken", path) from None
 
 

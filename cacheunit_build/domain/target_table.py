@@ -9,6 +9,8 @@ from cacheunit_build.domain.errors import fail
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_LONGEST_CHAIN = 20
+
 _FORMER_CACHE_KEYS = {"primes": "warm_up_requests"}
 """Former name -> present name of keys in `cache`."""
 
@@ -32,6 +34,8 @@ def extended_table(name: str, table_of: Callable[[str], Mapping[str, Any] | None
         if base_table is None:
             raise fail(f'unknown target "{base}"')
         chain.append(base)
+        if len(chain) > _LONGEST_CHAIN:
+            raise fail(f"more than {_LONGEST_CHAIN} targets extend each other")
         table = _overlaid(_with_present_keys(base_table), table)
     return table
 

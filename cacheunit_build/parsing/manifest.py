@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.errors import CacheunitError, Fault, first_faults
 from cacheunit_build.domain.file_names import axis_spelling, variant_name
 from cacheunit_build.domain.front_options import MANIFEST_KEYS
 from cacheunit_build.domain.manifest import Manifest, ManifestKeys, Variant
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_VARIANTS = 4096
 """The most variants that one matrix may have."""
+
+_MOST_COUNTED = 10**12
+_MOST_OPTIONS = 1_000
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
@@ -58,7 +60,7 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
     manifest = Manifest(**values, name=name, path=path, lines=document.lines)
     faults = [fault for check in _CHECKS for fault in check(manifest)]
     if faults:
-        raise CacheunitError(*faults)
+        raise CacheunitError(*first_faults(faults))
     return manifest
 
 
@@ -114,10 +116,11 @@ def _missing_segment(manifest: Manifest) -> Iterator[Fault]:
 
 def _target_faults(manifest: Manifest) -> Iterator[Fault]:
     """Yields a fault for each target that is named twice."""
-    targets = manifest.targets or ()
-    for index, target in enumerate(targets):
-        if target in targets[:index]:
+    names: set[str] = set()
+    for index, target in enumerate(manifest.targets or ()):
+        if target in names:
             yield manifest.fault(f'target "{target}" is named twice', "targets", index)
+        names.add(target)
 
 
 def _variable_faults(manifest: Manifest) -> Iterator[Fault]:
@@ -151,9 +154,14 @@ def _matrix_faults(manifest: Manifest) -> Iterator[Fault]:
         if not values:
             yield manifest.fault(f'axis "{axis}" has no value', "matrix", axis)
         yield from _axis_faults(manifest, axis, values)
-    variants = math.prod(len(values) for values in manifest.matrix.values())
+    variants, more = 1, ""
+    for values in manifest.matrix.values():
+        variants *= len(values)
+        if variants > _MOST_COUNTED:
+            more = "at least "
+            break
     if variants > MOST_VARIANTS:
-        yield manifest.fault(f"the matrix has {variants} variants, more than {MOST_VARIANTS}", "matrix")
+        yield manifest.fault(f"the matrix has {more}{variants} variants, more than {MOST_VARIANTS}", "matrix")
     elif manifest.matrix and variants:
         yield from _variant_name_faults(manifest)
 
@@ -212,6 +220,10 @@ def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
 def _option_faults(manifest: Manifest) -> Iterator[Fault]:
     """Yields a fault for each option that is a part of the prefix, has no value, or is set twice."""
     owners: dict[str, str] = {}
+    number = sum(1 for key, value in manifest.options.items() for _ in _leaves(key, value))
+    if number > _MOST_OPTIONS:
+        yield manifest.fault(f"{number:,} options are set, more than {_MOST_OPTIONS:,}", "options")
+        return
     for key, value in manifest.options.items():
         part = key.split(".")[0]
         if part in MANIFEST_KEYS:

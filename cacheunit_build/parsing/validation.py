@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean
+from cacheunit_build.domain.document import shortened
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail, first_faults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,11 +42,16 @@ def validate(
         CacheunitError: every fault in the document.
     """
     try:
-        value: T = _adapter(schema).validate_json(json.dumps(document.value, default=_date_text))
+        data = json.dumps(document.value, default=_date_text)
+    except ValueError:  # an integer that TOML has in hexadecimal digits
+        line = document.line(table_keys)
+        raise fail("a number has more digits than can be read", path=document.path, line=line) from None
+    try:
+        value: T = _adapter(schema).validate_json(data)
     except ValidationError as error:
         errors = error.errors(include_url=False)
         faults = [_fault(schema, details, document, table_keys, keys_read_before) for details in errors]
-        raise CacheunitError(*sorted(faults, key=lambda fault: fault.line or 0)) from None
+        raise CacheunitError(*first_faults(sorted(faults, key=lambda fault: fault.line or 0))) from None
     return value
 
 
@@ -91,7 +97,7 @@ def _fault(
     known_keys = sorted([*_keys_at(schema, keys[:-1]), *(keys_read_before if len(keys) == 1 else ())])
     hint = None
     if details["type"] == "unexpected_keyword_argument":
-        message = f'unknown key "{keys[-1]}"'
+        message = f'unknown key "{shortened(str(keys[-1]))}"'
         hint = did_you_mean(str(keys[-1]), known_keys) or f"the known keys are {', '.join(known_keys)}"
     elif details["type"] in ("missing", "missing_keyword_only_argument"):
         message = f'key "{keys[-1]}" is missing' + (f' in "{_dotted(keys[:-1])}"' if len(keys) > 1 else "")
@@ -102,7 +108,8 @@ def _fault(
 
 def _dotted(keys: Sequence[str | int]) -> str:
     """Returns keys and indexes as one text, such as `cache.evidence[0].grade`."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+    names = (f"[{key}]" if isinstance(key, int) else f".{shortened(key)}" for key in keys)
+    return "".join(names).removeprefix(".")
 
 
 _COMPLAINTS = {
@@ -121,7 +128,7 @@ _COMPLAINTS = {
 def _complaint(details: ErrorDetails) -> str:
     """Returns what is wrong with a value, as the end of a sentence that begins with its key."""
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
-    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    shown = str(value).lower() if isinstance(value, bool) else shortened(repr(value))
     got = f", not {shown}" if isinstance(value, str | int | float | bool) else ""
     if kind in _COMPLAINTS:
         return _COMPLAINTS[kind] + got

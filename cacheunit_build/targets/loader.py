@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.settings import Settings
 
 _SUFFIX = ".toml"
+_MOST_TARGETS = 1_000
 
 
 SHIPPED_ENCODERS: frozenset[str] = frozenset()
@@ -88,6 +89,9 @@ def all_targets(settings: Settings) -> dict[str, Target]:
     Raises:
         CacheunitError: every fault in every table.
     """
+    if len(settings.target) > _MOST_TARGETS:
+        message = f"{len(settings.target):,} targets are defined, more than {_MOST_TARGETS:,}"
+        raise CacheunitError(settings.fault(message, "target"))
     targets = known_targets()
     tables: dict[str, Any] = {**{name: shipped.value for name, shipped in _shipped().items()}, **settings.target}
     faults: list[Fault] = []

@@ -98,11 +98,7 @@ def read_chat_template_files(data: bytes, path: str, read: Read, chosen: object 
         CacheunitError: there is no chat template, none with the chosen name, or a file is not valid.
     """
     folder, slash, name = path.rpartition("/")
-    if path.endswith(".json"):
-        config = read_json(data, path).value
-        config = config if isinstance(config, dict) else {}
-    else:
-        config = None
+    config = _mapping(data, path) if path.endswith(".json") else None
     beside = folder + slash
     templates = {} if config is None else _templates_of(config, path)
     # Template files replace those of the config, all of them.
@@ -110,7 +106,7 @@ def read_chat_template_files(data: bytes, path: str, read: Read, chosen: object 
     if not templates:
         hint = f"newer models keep it in {TEMPLATE_FILE}, some in {PROCESSOR_FILE}: copy that file too, or name it"
         raise fail('has no "chat_template"', path=path, hint=hint)
-    if chosen is not None and chosen not in templates:
+    if chosen is not None and not (isinstance(chosen, str) and chosen in templates):
         hint = did_you_mean(str(chosen), templates) or f"its templates are {', '.join(sorted(templates))}"
         raise fail(f'has no chat template named "{chosen}"', path=path, hint=hint)
     if config is not None and name == CONFIG_FILE and "added_tokens_decoder" not in config:
@@ -126,19 +122,24 @@ def read_chat_template_files(data: bytes, path: str, read: Read, chosen: object 
 
 
 def _templates_of(config: Mapping[str, Any], path: str) -> dict[str, TemplateSource]:
-    """Returns the templates of the key `chat_template`: one text, or a list of {"name": "default", "template": "…"}."""
+    """Returns the templates of the key `chat_template`: one text, or a list of {"name": "default", "template": "…"}.
+
+    Raises:
+        CacheunitError: it is of another form.
+    """
     value = config.get("chat_template")
     if isinstance(value, str):
         value = {_DEFAULT: value}
     elif isinstance(value, list):
-        items = (item for item in value if isinstance(item, dict))
-        value = {item.get("name"): item.get("template") for item in items}
-    named = value.items() if isinstance(value, dict) else ()
-    return {
-        name: TemplateSource(text=text, path=path)
-        for name, text in named
-        if isinstance(name, str) and isinstance(text, str)
-    }
+        pairs = [(item.get("name"), item.get("template")) if isinstance(item, dict) else (None, None) for item in value]
+        if not all(isinstance(name, str) for name, _ in pairs):
+            raise fail('an item of "chat_template" has no "name" that is text', path=path)
+        value = dict(pairs)
+    elif value is None:
+        value = {}
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise fail('"chat_template" must be text, or a list of templates with "name" and "template"', path=path)
+    return {name: TemplateSource(text=text, path=path) for name, text in value.items()}
 
 
 def _template_files(data: bytes, path: str, beside: str, read: Read, chosen: object) -> dict[str, TemplateSource]:
@@ -173,8 +174,19 @@ def _source(data: bytes, path: str) -> TemplateSource:
 def _special_tokens_map(path: str, read: Read) -> dict[str, Any]:
     """Returns the special tokens of older models, which override those of the config; none if there is no such file."""
     data = read(path)
-    value = None if data is None else read_json(data, path).value
-    return value if isinstance(value, dict) else {}
+    return {} if data is None else _mapping(data, path)
+
+
+def _mapping(data: bytes, path: str) -> dict[str, Any]:
+    """Returns the mapping in a JSON file.
+
+    Raises:
+        CacheunitError: it is not JSON, or no mapping.
+    """
+    value = read_json(data, path).value
+    if not isinstance(value, dict):
+        raise fail("must be a mapping", path=path, line=1)
+    return value
 
 
 def _special_tokens(config: Mapping[str, Any]) -> dict[str, str | None]:
