@@ -113,8 +113,8 @@ def _built_project() -> tuple[Path, Path]:
     (root / "prefixes/p.yaml").write_text("system: s.md.j2\nmatrix: {tone: [calm, brief]}\n")
     (root / "templates/s.md.j2").write_text("Be kind and {{ tone }}.\n")
     program = Path(sysconfig.get_path("scripts")) / "cacheunit"
-    environment = {**os.environ, "CACHEUNIT_CACHE_DIR": str(scratch() / "cache")}
-    subprocess.run([program, "build"], cwd=root, env=environment, check=False, stdout=subprocess.DEVNULL)
+    os.environ["CACHEUNIT_CACHE_DIR"] = str(scratch() / "cache")
+    subprocess.run([program, "build"], cwd=root, check=False, stdout=subprocess.DEVNULL)
     record = next(iter(scratch().rglob("record.json")), None)
     if record is None:
         sys.exit("error: the build of the seed wrote no record.json")
@@ -132,6 +132,7 @@ def run_cache(data: bytes) -> None:
     """Reads a record (byte 0 is r), stamp (s) or confirmation (n) with a right hash; a record is written again."""
     from cacheunit_build.adapters.storage.build_cache import BuildCache
     from cacheunit_build.adapters.storage.build_stamp import read_stamp
+    from cacheunit_build.adapters.storage.cache_folder import CacheFolder
     from cacheunit_build.domain.build_record import parse_record, record_data
 
     root, folder = _built_project()
@@ -140,13 +141,13 @@ def run_cache(data: bytes) -> None:
     digest = hashlib.sha256(body).hexdigest().encode()
     (folder / name).write_bytes(body if name == "seen.json" else digest + b"\n" + body)
     if name == "stamp.json":
-        stamp = read_stamp(str(root), str(folder))
+        stamp = read_stamp(CacheFolder(str(root)))
         for command in ("build_output", "check_output") if stamp else ():
             for form in ("text", "json"):
                 output = getattr(stamp, command)(form)
                 require(output is None or isinstance(output, str), "an output that is no text")
         return
-    cached = BuildCache(folder)
+    cached = BuildCache(CacheFolder(str(root)), for_build=True)
     cached.start()
     record = cached.last_record()
     cached.valid_record()

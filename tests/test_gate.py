@@ -183,6 +183,7 @@ def test_placeholders_examples_and_other_texts_are_no_secrets(text: str) -> None
         "a1B2c3D4e5F6g7H8i9J0",
         "hvs.",
         "PuTTY-User-Key-File-3: ",
+        "-----BEGIN PRIVATE " + "KEY-----\n" + "+" * 1_000 + "?a\n",
         "a1/",
         "AA:1",
     ],

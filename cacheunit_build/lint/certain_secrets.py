@@ -111,7 +111,7 @@ _PRIVATE_KEY = re.compile(
 _PRIVATE_KEY_END = re.compile("-----END|-----BEGIN|---- END|---- BEGIN|Private-MAC|PuTTY-User")
 _MAX_PRIVATE_KEY = 16_384
 # A line with nothing but a part of a key, which may be quoted or indented.
-_KEY_LINE = re.compile(r"^[^A-Za-z0-9+/\n]*([A-Za-z0-9+/]{20,}={0,2})[^A-Za-z0-9\n]*$", re.MULTILINE)
+_KEY_LINE = re.compile(r"^[^A-Za-z0-9+/\n]*([A-Za-z0-9+/]{20,}+={0,2})[^A-Za-z0-9\n]*$", re.MULTILINE)
 _MAX_KEY_HEADERS = 1_024
 """Characters between the first line of a private key and the first one with a part of the key."""
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from cacheunit_build.lint.inputs import PrefixInputs, VariantInputs
     from cacheunit_build.lint.segment import Match, Segment
 
+_MAX_SECRETS_ELSEWHERE = 20
+"""Secrets of one variant that are looked for in whole files."""
+
 
 class PrefixLinter:
     """Runs the rules over one prefix.
@@ -70,16 +73,17 @@ class PrefixLinter:
             )
             yield from ((segment, match) for match in credentials)
             # A message about a part of a secret would show that part.
-            yield from ((segment, match) for match in others if not any(match.overlaps(item) for item in credentials))
+            yield from ((segment, match) for match in others if not match.overlaps_any(credentials))
         yield from mixed_normalization([*variant.segments, *self.inputs.tools])
 
     def _credentials_elsewhere(self, variant: VariantInputs) -> Iterator[Violation]:
         """Yields secrets in an artifact that no text of its sources has: in a frame, an option, the name of a tool."""
         segments = (*variant.segments, *self.inputs.tools)
         known = {secret.value for segment in segments for secret in certain_secrets(segment.text)}
+        most = len(known) + _MAX_SECRETS_ELSEWHERE
         for artifact in variant.artifacts:
             for secret in final_secrets(artifact, self._context.targets[artifact.target]):
-                if secret.value not in known:
+                if secret.value not in known and len(known) < most:
                     known.add(secret.value)
                     files = [lookup.path for lookup in artifact.record.lookups if lookup.fingerprint is not None]
                     location = self._context.location_of(secret.value, files) or self._manifest_line("system")

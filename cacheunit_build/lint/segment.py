@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from cacheunit_build.lint.rule import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.lint.rule import Rule, Severity
@@ -36,9 +36,10 @@ class Match(Problem):
     subject: str
     is_example: bool = False
 
-    def overlaps(self, other: Match) -> bool:
-        """Returns whether it shares a character with another match of the same segment."""
-        return self.start < other.end and other.start < self.end
+    def overlaps_any(self, others: Sequence[Match]) -> bool:
+        """Returns whether it shares a character with one of these matches of its segment, which are in order."""
+        index = bisect_right(others, self.start, key=lambda other: other.end)
+        return index < len(others) and others[index].start < self.end
 
 
 # From ``` or ~~~ to the same fence, or to the end of the text.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
