@@ -17,7 +17,7 @@ from cacheunit_build.lint.results import LintResult, Location, Violation
 from cacheunit_build.lint.rule import SEVERITIES
 from cacheunit_build.lint.rules.cu2_leaks import SECRET
 from cacheunit_build.lint.rules.cu4_layout import MAJORITY, PrefixText, prefixes_diverge_early
-from cacheunit_build.lint.rules.cu5_project import similar_names, unused_templates
+from cacheunit_build.lint.rules.cu5_project import comments_around_text, similar_names, unused_templates
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class _ProjectLinter:
         if self._is_whole_project:
             yield from self._similar_prefixes()
             yield from self._template_files()
-        yield from self._ignore_comments()
+        yield from self._comments()
 
     def _prefixes_diverge(self) -> Iterator[Violation]:
         """Yields pairs of prefixes of one target that share most of their text, but not their beginning."""
@@ -142,16 +142,22 @@ class _ProjectLinter:
         for path, problem in (*unused_templates(templates, looked_up, folder), *similar_names(templates, "template")):
             yield Violation.of(problem, Location(path=path, line=1))
 
-    def _ignore_comments(self) -> Iterator[Violation]:
-        """Yields ignore comments that name no known rule, each with the first prefix that reads the file."""
+    def _comments(self) -> Iterator[Violation]:
+        """Yields invalid ignore comments and comments around text, each with the first prefix that reads the file."""
         prefix_by_path: dict[str, str] = {}
         for record in self._compiled.records:
             for lookup in record.lookups:
                 if lookup.fingerprint is not None:
                     prefix_by_path.setdefault(lookup.path, record.prefix.partition("@")[0])
+        folder = f"{self._compiled.settings.templates}/"
         for path, prefix in sorted(prefix_by_path.items()):
             for comment in self._context.suppressions(path).invalid_comments:
                 yield Violation.of(comment.problem, comment.location, prefix)
+            if path.startswith(folder):
+                source = self._context.sources.text(path)
+                for offset, problem in comments_around_text(source):
+                    line, column = source.count("\n", 0, offset) + 1, offset - source.rfind("\n", 0, offset)
+                    yield Violation.of(problem, Location(path=path, line=line, column=column), prefix)
 
 
 def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]]) -> list[Violation]:

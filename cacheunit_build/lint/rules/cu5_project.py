@@ -1,4 +1,4 @@
-"""CU5xx: unused variables and templates, names that look alike, invalid ignore comments."""
+"""CU5xx: unused variables and templates, names that look alike, invalid ignore comments, comments around text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,14 @@ IGNORE_COMMENT = Rule(  # checked in `suppressions`, where the comments are read
     meaning="an ignore comment that names no known rule",
     hint="write: cacheunit: ignore CU101",
 )
-RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT)
+TEXT_IN_COMMENT = Rule(
+    code="CU505",
+    name="text-in-comment",
+    severity="warning",
+    meaning="a template comment that may have swallowed text: it begins or ends within a line, and spans several",
+    hint="print the braces with {{ '{#' }}, or give the comment lines of its own",
+)
+RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT, TEXT_IN_COMMENT)
 
 # Cyrillic, then Greek, then ASCII characters -> the character that they are easily taken for.
 _CONFUSABLE = str.maketrans(
@@ -55,6 +62,13 @@ _CONFUSABLE = str.maketrans(
 _REFERENCE = re.compile(
     r"\{%[-+]?\s*(?:include|import|from|extends)\b.*?%\}|\{\{.*?\}\}|\{%[-+]?\s*set\b.*?%\}", re.DOTALL
 )
+# Raw blocks, comments and other tags of a template, in the order in which Jinja finds them.
+_TEMPLATE_TAG = re.compile(
+    r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}|(?P<comment>\{#.*?#\})|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL
+)
+_TAGS = re.compile(r"\{#.*?#\}|\{%.*?%\}|#\}|\{#")
+_PLACEHOLDER = re.compile(r"\{#[\w.]+\}")
+_IGNORE = re.compile(r"\{#[-+]?\s*cacheunit:")
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
 # Files for people, which no template includes.
 _DOCUMENTATION_FILE = re.compile(r"(?:^|/)(?:readme|license|copying|notice|changelog)(?:\.\w+)?$", re.IGNORECASE)
@@ -121,6 +135,34 @@ def similar_names(names: Iterable[str], kind: str) -> Iterator[tuple[str, Proble
         earlier = first_by_form.setdefault(_visual_form(name), name)
         if earlier != name:
             yield name, LOOK_ALIKE.problem(f'{kind} "{name}" looks like "{earlier}"')
+
+
+def comments_around_text(source: str) -> Iterator[tuple[int, Problem]]:
+    """Checks CU505: yields offset and problem of each template comment that seems to contain text of the prompt.
+
+    | template | reported |
+    | --- | --- |
+    | `Use {#jar} first.` … `End with #} here.` on a later line | yes: text in front of it or behind it |
+    | `{#jar} and {#lid} #}`, `{#each}…#}` | yes: it begins like a placeholder |
+    | `{# A note` … `on two lines. #}` on lines of its own | no |
+    | `Text. {# a note #}` | no |
+    """
+    for match in _TEMPLATE_TAG.finditer(source):
+        comment = match["comment"]
+        if comment is None or _IGNORE.match(comment):
+            continue
+        before = source[source.rfind("\n", 0, match.start()) + 1 : match.start()]
+        end = source.find("\n", match.end())
+        behind = source[match.end() : len(source) if end < 0 else end]
+        lines = comment.count("\n")
+        if _PLACEHOLDER.match(comment):
+            yield (
+                match.start(),
+                TEXT_IN_COMMENT.problem(f'"{comment[:20].split()[0]}" begins a comment, not a placeholder'),
+            )
+        elif lines and (_TAGS.sub("", before).strip() or _TAGS.sub("", behind).strip()):
+            message = f"the comment leaves out text of {lines + 1} lines, and stands within a line of text"
+            yield match.start(), TEXT_IN_COMMENT.problem(message)
 
 
 def _visual_form(name: str) -> str:
