@@ -247,6 +247,12 @@ def test_values_have_one_text_form_on_every_road(road: str) -> None:
         assert "prints a mapping" in message({"a.j2": source("d")}, VALUES)
 
 
+def test_a_key_with_brackets_does_not_hide_the_width_of_a_pattern() -> None:
+    source = "{{ '%(a(b))999999999s' % {'a(b)': 1} }}"
+    assert "a.j2:1: a key of a pattern contains brackets" in message({"a.j2": source})
+    assert "a key of a pattern contains brackets" in chat(source)
+
+
 def test_numbers_are_formatted_by_patterns() -> None:
     source = "{{ '%03d|%.2f|%-3s|%d%%' % (7, 2, 'a', d.f) }} {{ '{:.2f} {:>4}'.format(d.f, t) }}"
     files = {"a.j2": source + " {{ '%(n)03d %(n)s' % {'n': 7} }}", "d/d.json": '{"f": 3.10}'}

@@ -37,6 +37,8 @@ def percent(pattern: str, values: Any, budget: RenderBudget, *, python_spelling:
         python_spelling: whether values are spelled as Python does; else as they are printed.
     """
     specifiers = _SPECIFIER.findall(pattern)
+    if any(conversion == "(" for *_, conversion in specifiers):
+        raise TemplateRuntimeError("a key of a pattern contains brackets")  # its width and precision are not known
     by_name = isinstance(values, dict) and any(key for key, *_ in specifiers)
     items: Sequence[Any] = list(values.values()) if by_name else values if isinstance(values, tuple) else (values,)
     sizes = [text_size(item, budget) for item in items]
