@@ -417,7 +417,7 @@ def test_a_template_that_fails_is_an_error_with_its_line(source: str, message: s
 def test_endless_loops_are_stopped(source: str) -> None:
     error = refused(source)
     assert error.startswith("chat.jinja:1: the chat template failed: ")
-    assert "loops of more than 1,000,000 steps" in error or "recursion without end" in error
+    assert any(bound in error for bound in ("more than 1,000,000 steps", "more than 100 deep"))
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,8 @@ def test_endless_loops_are_stopped(source: str) -> None:
     ],
 )
 def test_endless_recursion_is_stopped(source: str) -> None:
-    assert refused(source) == "chat.jinja:2: the chat template failed: recursion without end"
+    message = "macros, blocks or loops call themselves more than 100 deep"
+    assert refused(source).startswith(f"chat.jinja:2: the chat template failed: {message}")
 
 
 def test_reading_the_clock_is_refused() -> None:

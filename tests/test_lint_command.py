@@ -476,3 +476,26 @@ def test_a_comment_that_names_no_known_rule_is_reported(
         message,
     )
     assert violation_data["hint"].startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("template", "column", "message"),
+    [
+        ("Use {#jar} first.\nAnd more.\nEnd with #} as the mark.\n", 5, '"{#jar}" begins a comment, not a placeholder'),
+        ("Use {# first.\nEnd with #} as the mark.\n", 5, "the comment leaves out text of 2 lines, and stands within"),
+        ("{# note\n#} text\n", 1, "the comment leaves out text of 2 lines"),
+        ("{#each} a {#lid} #}b\n", 1, '"{#each}" begins a comment'),
+    ],
+)
+def test_a_comment_that_swallows_text_is_reported(project: Project, template: str, column: int, message: str) -> None:
+    project.write({"prefixes/a.yaml": "system: a.md.j2\npadding: always\n", "templates/a.md.j2": f"A.\n{template}"})
+    (found,) = project.run("lint", "--format", "json").json["findings"]
+    assert (found["code"], found["path"], found["line"], found["column"]) == ("CU505", "templates/a.md.j2", 2, column)
+    assert found["message"].startswith(message)
+
+
+def test_comments_on_lines_of_their_own_and_in_one_line_are_not_reported(project: Project) -> None:
+    comments = "{# A note\non lines\nof its own. #}\nText. {# a note #} Text.\n{%- if 1 %}{# two\nlines #}{% endif %}\n"
+    quoted = "{{ '{#' }} x {{ '#}' }}{% raw %}{#jar}\n#} x{% endraw %}\n{# cacheunit: ignore CU102\n#}x\n"
+    project.write({"prefixes/a.yaml": "system: a.md.j2\npadding: always\n", "templates/a.md.j2": comments + quoted})
+    assert lint_codes(project) == []

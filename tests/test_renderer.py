@@ -163,16 +163,19 @@ def test_tojson_neither_escapes_nor_sorts() -> None:
         ("{{ lipsum() }}", 'templates/a.j2:1: "lipsum" is undefined\n\nhint: "lipsum" is not available'),
         ("x\n{% if %}", "templates/a.j2:2: Expected an expression"),
         ("{{ ().__class__ }}", "templates/a.j2:1: access to attribute '__class__' of 'tuple' object is unsafe."),
-        ("{{ 'x' * 100000000 }}", "templates/a.j2:1: a product of more than 64,000,000 items"),
-        ("{{ 9 ** 99999 }}", "templates/a.j2:1: an exponent above 1,000"),
+        ("{{ 'x' * 100000000 }}", "templates/a.j2:1: creates more than 40,000,000 characters of text"),
+        ("{{ 9 ** 99999 }}", "templates/a.j2:1: computes an integer of more than 14,000 bits"),
         ("{{ d.keys() - ['x'] }}", "templates/a.j2:1: a set has no order; select from a list instead"),
-        ("{% for i in range(9999999) %}{% endfor %}", "templates/a.j2:1: loops of more than 1,000,000 steps"),
+        ("{% for i in range(9999999) %}{% endfor %}", "templates/a.j2:1: a range of more than 1,000,000 steps"),
         ("{{ 1 / 0 }}", "templates/a.j2:1: ZeroDivisionError: division by zero"),
         ("{% include 'parts.md' %}", 'there is no template "parts.md"\n\nhint: did you mean "parts.j2"?'),
         ("{% include '../x' %}", 'templates/a.j2:1: path "../x" leaves its folder by ".."'),
         ("{% include 'a.j2' %}", "templates include each other in a cycle: a.j2 -> a.j2"),
         ("{% include 'b.j2' %}", "templates include each other in a cycle: a.j2 -> b.j2 -> a.j2"),
-        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "a macro calls itself without end"),
+        (
+            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+            "macros, blocks or loops call themselves more than 100 deep",
+        ),
         ("{% for k in range(3) %}{{ d.first.append }}{% endfor %}", '"append" is undefined'),
         ("", "prefixes/p.yaml:1: the system text is empty"),
     ],
@@ -182,9 +185,7 @@ def test_each_error_of_a_template_has_its_line_and_a_hint(source: str, expected:
     assert expected in message({"a.j2": source, "b.j2": '{% include "a.j2" %}', "parts.j2": ""}, manifest)
 
 
-def test_the_memory_address_of_a_printed_object_is_refused_unless_a_source_contains_it() -> None:
-    errors = message({"a.j2": "{{ '%s'|format(d.items) }}"}, "system: a.j2\nvariables: {d: {x: 1}}")
-    assert 'prefixes/p.yaml:1: the text contains the memory address of an object, "at 0x' in errors
+def test_a_source_may_show_a_memory_address() -> None:
     shown = "Trace: <object object at 0x7f00aa11bb22>"
     assert text({"a.j2": shown}) == shown
 

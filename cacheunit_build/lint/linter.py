@@ -20,7 +20,7 @@ from cacheunit_build.lint.results import LintResult, Location, Violation
 from cacheunit_build.lint.rule import SEVERITIES
 from cacheunit_build.lint.rules.cu2_leaks import SECRET
 from cacheunit_build.lint.rules.cu4_layout import MAJORITY, PrefixText, prefixes_diverge_early
-from cacheunit_build.lint.rules.cu5_project import cut_texts, similar_names, unused_templates
+from cacheunit_build.lint.rules.cu5_project import comments_around_text, cut_texts, similar_names, unused_templates
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, SecretScanner
     from cacheunit_build.lint.inputs import PrefixInputs
+    from cacheunit_build.lint.rule import Problem
 
 
 def lint(
@@ -124,7 +125,7 @@ class _ProjectLinter:
         if self._is_whole_project:
             yield from self._similar_prefixes()
             yield from self._template_files()
-        yield from self._source_comments()
+        yield from self._comments()
 
     def _prefixes_diverge(self) -> Iterator[Violation]:
         """Yields pairs of prefixes of one target that share most of their text, but not their beginning."""
@@ -161,8 +162,8 @@ class _ProjectLinter:
         for path, problem in (*unused_templates(templates, looked_up, folder), *similar_names(templates, "template")):
             yield Violation.of(problem, Location(path=path, line=1))
 
-    def _source_comments(self) -> Iterator[Violation]:
-        """Yields ignore comments that name no known rule, and comments that cut a text of a YAML file.
+    def _comments(self) -> Iterator[Violation]:
+        """Yields ignore comments that name no known rule, and comments that cut or swallow text.
 
         Each has the first prefix that reads the file.
         """
@@ -174,10 +175,16 @@ class _ProjectLinter:
         for path, prefix in sorted(prefix_by_path.items()):
             for comment in self._context.suppressions(path).invalid_comments:
                 yield Violation.of(comment.problem, comment.location, prefix)
-            if path.lower().endswith((".yaml", ".yml")):
-                with contextlib.suppress(CacheunitError):  # a template, whose name only looks like YAML
-                    for location, problem in cut_texts(self._context.sources.text(path), path):
-                        yield Violation.of(problem, location, prefix)
+            yield from (Violation.of(problem, location, prefix) for location, problem in self._comments_in_text(path))
+
+    def _comments_in_text(self, path: str) -> Iterator[tuple[Location, Problem]]:
+        """Yields location and problem of each comment in a file that cuts or swallows text."""
+        text = self._context.sources.text(path)
+        if path.lower().endswith((".yaml", ".yml")):
+            with contextlib.suppress(CacheunitError):  # a template, whose name only looks like YAML
+                yield from cut_texts(text, path)
+        if path.startswith(f"{self._compiled.settings.templates}/"):
+            yield from comments_around_text(text, path)
 
 
 def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]]) -> list[Violation]:

@@ -7,18 +7,22 @@ controls, `raise_exception`, and a `tojson` that neither escapes nor sorts.
 from __future__ import annotations
 
 import json
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, Never
 
-from jinja2 import TemplateError, nodes
+from jinja2 import TemplateError, nodes, pass_environment
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.meta import find_undeclared_variables
 
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.source_map import SourceLine
+from cacheunit_build.templating.bounded_calls import require_json
+from cacheunit_build.templating.bounded_environment import BoundedEnvironment
+from cacheunit_build.templating.budget import LimitError
 from cacheunit_build.templating.chat_template_files import read_chat_template_files
-from cacheunit_build.templating.environment import BoundedEnvironment, StepBudget
+from cacheunit_build.templating.surrogates import refuse_surrogates
 from cacheunit_build.templating.template_errors import template_locations
 
 if TYPE_CHECKING:
@@ -45,6 +49,20 @@ class _Generation(Extension):
         return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
+class _ThreadTemplates(threading.local):
+    """The compiled templates of a model; each thread has its own, and its own budget.
+
+    Attributes:
+        compiled: returns a compiled template by its name.
+        budget: the budget of the render that is going on.
+    """
+
+    def __init__(self, files: ChatTemplateFiles, variables: Mapping[str, Any]) -> None:
+        environment = _environment()
+        self.budget = environment.budget
+        self.compiled = cache(lambda name: _compile(environment, files, name, variables))
+
+
 class ChatTemplate:
     """A compiled chat template: a function that turns a conversation into the text that the model reads.
 
@@ -58,16 +76,14 @@ class ChatTemplate:
 
     def __init__(self, files: ChatTemplateFiles, variables: Mapping[str, Any]) -> None:
         self._files = files
-        self._budget = StepBudget()
         self._variables = {"documents": None, "add_generation_prompt": True, **files.special_tokens, **variables}
-        environment = _environment(self._budget)
-        self._compiled = cache(lambda name: _compile(environment, files, name, self._variables))
+        self._thread = _ThreadTemplates(files, self._variables)
         if files.chosen or "default" in files.templates:
-            self._compiled(files.name_for(tools=False))
+            self._thread.compiled(files.name_for(tools=False))
 
     def _template_for(self, conversation: Conversation) -> Template:
         """Returns the template that transformers takes for a conversation."""
-        return self._compiled(self._files.name_for(tools=bool(conversation.tools)))
+        return self._thread.compiled(self._files.name_for(tools=bool(conversation.tools)))
 
     def __call__(self, conversation: Conversation) -> str:
         """Returns the framed text of a conversation.
@@ -77,9 +93,10 @@ class ChatTemplate:
                 conversation.
         """
         template = self._template_for(conversation)
-        self._budget.reset()
+        self._thread.budget.reset()
         try:
-            return template.render(self._context(conversation))
+            context = self._context(conversation)
+            return refuse_surrogates(template.render(context), template, context)
         except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
             raise _render_error(error, str(template.name)) from None
 
@@ -93,7 +110,7 @@ class ChatTemplate:
             offset: the index of a character in its framed text.
         """
         template = self._template_for(conversation)
-        self._budget.reset()
+        self._thread.budget.reset()
         # The generator stands at what it printed last.
         pieces: Any = template.root_render_func(template.new_context(self._context(conversation)))
         end = 0
@@ -149,10 +166,6 @@ def _compile(
             raise _unknown_token(unknown[0], path)
         code = environment.compile(source, name=path, filename=path)
         return environment.template_class.from_code(environment, code, environment.make_globals(None))
-    except RecursionError:
-        raise fail("the chat template is nested too deeply", path=path) from None
-    except (SyntaxError, ValueError) as error:  # "break" outside of a loop, too many nested loops, a huge number
-        raise fail(f"the chat template is not valid: {getattr(error, 'msg', error)}", path=path) from None
     except TemplateError as error:
         raise fail(error.message or str(error), path=path, line=getattr(error, "lineno", None)) from None
 
@@ -166,21 +179,22 @@ def _unknown_token(node: nodes.Name, path: str) -> CacheunitError:
 def _render_error(error: Exception, path: str) -> CacheunitError:
     """Returns the error to report for an exception that a chat template raised."""
     message = str(error) if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
-    message = "recursion without end" if isinstance(error, RecursionError) else message
+    message = "nested too deeply" if isinstance(error, RecursionError) else message
     line = next((line for _, line in reversed(template_locations(error))), None)
-    return fail(f"the chat template failed: {message}", path=path, line=line)
+    hint = error.hint if isinstance(error, LimitError) else None
+    return fail(f"the chat template failed: {message}", path=path, line=line, hint=hint)
 
 
-def _environment(budget: StepBudget) -> BoundedEnvironment:
+def _environment() -> BoundedEnvironment:
     """Makes the environment of transformers, without randomness and clock."""
     environment = BoundedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+        {"tojson": _tojson},
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[_Generation, "jinja2.ext.loopcontrols"],
     )
-    del environment.filters["random"], environment.globals["lipsum"]
-    environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = _no_clock
-    environment.globals["range"] = budget.range
     return environment
 
 
@@ -194,12 +208,15 @@ def _no_clock(_format: str) -> Never:
     raise SecurityError("strftime_now reads the clock, and the prefix would change with it")
 
 
-def _tojson(
+@pass_environment
+def _tojson(  # noqa: PLR0913, PLR0917 - the signature of transformers
+    environment: BoundedEnvironment,
     value: object,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - the signature of transformers
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
     """Formats a value as JSON, with the parameters and defaults of transformers."""
+    require_json(value, indent, environment.budget)
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)

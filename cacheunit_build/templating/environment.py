@@ -1,65 +1,37 @@
 """The Jinja environment for prompts, in which the same sources always render to the same text.
 
-It is sandboxed and strict about undefined names, and has no randomness, no clock and no memory addresses. Templates are
-trusted code: the sandbox limits mistakes, it is no defence against attacks.
+It is sandboxed, bounded and strict about undefined names, and has no randomness, no clock and no memory addresses.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import threading
+from collections.abc import Iterable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound, nodes, pass_environment
-from jinja2.compiler import CodeGenerator
-from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
+from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound, pass_environment, pass_eval_context
+from jinja2.exceptions import SecurityError, UndefinedError
+from jinja2.filters import FILTERS
 from jinja2.runtime import Context, Undefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from cacheunit_build.parsing.json import SpelledFloat
+from cacheunit_build.templating.bounded_calls import require_json
+from cacheunit_build.templating.bounded_environment import BoundedEnvironment, value_position
+from cacheunit_build.templating.budget import TEMPLATE_STEPS
+from cacheunit_build.templating.plain_data import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
     from types import CodeType
 
     from jinja2.bccache import Bucket
-    from jinja2.compiler import Frame
+    from jinja2.nodes import EvalContext
 
     FindTemplate = Callable[[str, str | None], str | None]
     """Name of a template, and of the template that refers to it (None at the top) -> its text; None if missing."""
-
-NONDETERMINISTIC = {"filters": ("random", "pprint"), "globals": ("lipsum",)}
-"""Jinja's filters and globals whose output differs from run to run, and which are removed."""
-
-MAX_STEPS = 1_000_000
-"""The most items that all calls of `range` in one render may have together."""
-
-MAX_CHARACTERS = 64_000_000
-"""The most characters that one template may render to, and that one multiplication may result in."""
-
-_MAX_EXPONENT = 1_000
-
-
-class StepBudget:
-    """A `range` for templates that fails when the items of all calls in one render exceed `MAX_STEPS`."""
-
-    def __init__(self) -> None:
-        self._local = threading.local()
-
-    def reset(self) -> None:
-        """Starts a new render in this thread."""
-        self._local.steps = 0
-
-    def range(self, *arguments: int) -> range:
-        """Returns the built-in `range` of the arguments, as long as the budget lasts."""
-        items = range(*arguments)
-        self._local.steps = getattr(self._local, "steps", 0) + len(items)
-        if self._local.steps > MAX_STEPS:
-            raise SecurityError(f"loops of more than {MAX_STEPS:,} steps")
-        return items
 
 
 class MissingNameError(UndefinedError):
@@ -94,40 +66,6 @@ class _StrictUndefined(StrictUndefined):
         super().__init__(hint, obj, name, exc or error)
 
 
-class ConcatGenerator(CodeGenerator):
-    """Compiles `a ~ b` to a call of `environment.concat_values`, which formats its parts like printed values."""
-
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's name
-        """Writes the call, `environment.concat_values((a, b, ))`."""
-        self.write("environment.concat_values((")
-        for part in node.nodes:
-            self.visit(part, frame)
-            self.write(", ")
-        self.write("))")
-
-
-class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, in which a text or list cannot be repeated without limit, nor an exponent be large."""
-
-    intercepted_binops = frozenset({"*", "**"})
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
-        """Evaluates an operator, or raises `SecurityError` if the result would be too large."""
-        if operator == "**" and isinstance(right, int) and right > _MAX_EXPONENT:
-            raise SecurityError(f"an exponent above {_MAX_EXPONENT:,}")
-        if operator == "*" and _product_size(left, right) > MAX_CHARACTERS:
-            raise SecurityError(f"a product of more than {MAX_CHARACTERS:,} items")
-        return super().call_binop(context, operator, left, right)
-
-
-def _product_size(left: object, right: object) -> int:
-    """Returns the length of a repeated text or list; 0 for a product of numbers."""
-    for sequence, times in ((left, right), (right, left)):
-        if isinstance(sequence, str | list | tuple) and isinstance(times, int):
-            return len(sequence) * times
-    return 0
-
-
 class DeterministicEnvironment(BoundedEnvironment):
     """The environment for prompt templates.
 
@@ -140,63 +78,38 @@ class DeterministicEnvironment(BoundedEnvironment):
     Attributes:
         referrers: name of a template that is about to be loaded -> the template that refers to it.
         used_variables: the variables that templates have used.
-        budget: the steps that are left for `range`.
     """
 
-    intercepted_binops = frozenset({"*", "**", "-", "%"})
-    code_generator_class = ConcatGenerator
     context_class = _Context
+    python_spelling = False
+    printable = staticmethod(format_value)
 
     def __init__(self, find: FindTemplate) -> None:
+        filters = {name: _formatting_its_value(name, FILTERS[name]) for name in TEXT_FILTERS}
+        filters |= {"format": self._format, "tojson": _tojson, "join": _join, "urlencode": _urlencode}
         super().__init__(
+            filters | {"xmlattr": _xmlattr},
             loader=_Loader(find, self),
             bytecode_cache=_CodeCache(),
             cache_size=0,
             undefined=_StrictUndefined,
             autoescape=False,
             keep_trailing_newline=True,
-            finalize=format_value,
         )
         self.referrers: dict[str, str] = {}
         self.used_variables: set[str] = set()
-        self.budget = StepBudget()
-        self.globals["range"] = self.budget.range
-        # Without these names, a template that uses one fails with its line, and a hint says why.
-        for name in NONDETERMINISTIC["filters"]:
-            del self.filters[name]
-        for name in NONDETERMINISTIC["globals"]:
-            del self.globals[name]
-        self.filters.update({name: _formatting_its_value(self.filters[name]) for name in TEXT_FILTERS})
-        self.filters.update(tojson=_tojson, join=_join)
 
     def join_path(self, template: str, parent: str) -> str:
         """Returns the name unchanged, since names are relative to the template folder; records who refers to it."""
         self.referrers[template] = parent
         return template
 
-    def concat_values(self, values: Iterable[object]) -> str:
-        """Joins values, each formatted as if it was printed on its own: the result of `~` and `|join`."""
-        return "".join(map(format_value, values))
-
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
-        """Evaluates an operator; formats the values of `%` like printed ones, and refuses sets, which have no order."""
-        # '%s' % true is "true", as {{ true }} is; and d.keys() - ['x'] would be a set.
-        if operator == "%" and isinstance(left, str):
-            right = _format_arguments(left, right)
+        """Evaluates an operator; refuses sets, which have no order, as d.keys() - ['x'] would be."""
         result = super().call_binop(context, operator, left, right)
         if isinstance(result, set | frozenset):
             raise SecurityError("a set has no order; select from a list instead")
         return result
-
-
-def _format_arguments(pattern: str, values: Any) -> Any:  # noqa: ANN401
-    """Formats the values of `pattern % values` like printed ones; numbers stay numbers, for patterns such as `%03d`."""
-    if isinstance(values, tuple):
-        return tuple(_format_arguments("", value) for value in values)
-    if isinstance(values, dict) and "%(" in pattern:
-        return {name: _format_arguments("", value) for name, value in values.items()}
-    number = isinstance(values, int | float) and not isinstance(values, bool | SpelledFloat)
-    return values if number else format_value(values)
 
 
 class _Loader(BaseLoader):
@@ -208,10 +121,12 @@ class _Loader(BaseLoader):
 
     def get_source(self, _environment: object, template: str) -> tuple[str, str, None]:
         """Returns the text, and the name as the file name: tracebacks then show template and line."""
+        self._environment.budget.step(TEMPLATE_STEPS)
         # Jinja calls join_path, which records the referrer, for include, import and extends, not for the top template.
         text = self._find(template, self._environment.referrers.pop(template, None))
         if text is None:
             raise TemplateNotFound(template)
+        self._environment.budget.scan(len(text))
         return text, template, None
 
 
@@ -231,59 +146,60 @@ class _CodeCache(BytecodeCache):
             self._codes[bucket.key, bucket.checksum] = bucket.code
 
 
-def format_value(value: object) -> str:
-    """Formats a value for printing, never as Python spells it.
-
-    | value | text |
-    | --- | --- |
-    | a text, a number | itself; a float as its source spells it |
-    | True, False | true, false |
-    | None, a mapping, a list, anything else | `TemplateRuntimeError` |
-    """
-    if isinstance(value, str | Undefined):
-        return str(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    if value is None:
-        raise TemplateRuntimeError("prints null; give it a value, or use |default('', true)")
-    raise TemplateRuntimeError(f"prints {type_name(value)}; use |join, |tojson or one of its fields")
-
-
-def type_name(value: object) -> str:
-    """Returns the type of a template's value for a message: "a mapping", "a list", "a text"."""
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list | tuple):
-        return "a list"
-    names = {"Macro": "a macro, not called", "str": "a text", "int": "a number", "bool": "a boolean"}
-    return names.get(type(value).__name__, f"a {type(value).__name__}")
-
-
 TEXT_FILTERS = (
-    *("capitalize", "center", "e", "escape", "forceescape", "format", "indent", "lower", "replace", "string"),
+    *("capitalize", "center", "e", "escape", "forceescape", "indent", "lower", "replace", "safe", "string"),
     *("striptags", "title", "trim", "truncate", "upper", "urlize", "wordcount", "wordwrap"),
 )
 """Jinja's filters that take a text; here any value that they are applied to is formatted first."""
 
+_TEXT_ARGUMENTS: dict[str, tuple[tuple[int, str], ...]] = {
+    "replace": ((0, "old"), (1, "new")),
+    "urlize": ((2, "target"), (3, "rel")),
+    "wordwrap": ((2, "wrapstring"),),
+}
+"""Arguments of these filters that become text too, by position and name."""
 
-def value_position(apply: Callable[..., Any]) -> int:
-    """Returns the position of the value among a filter's arguments: after the context, if the filter takes that."""
-    return 1 if hasattr(apply, "jinja_pass_arg") else 0
 
-
-def _formatting_its_value(apply: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a text filter, so that the value it is applied to is formatted as if it was printed."""
+def _formatting_its_value(name: str, apply: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a text filter, so that its value and its texts are formatted as if they were printed."""
     position = value_position(apply)
+    texts = _TEXT_ARGUMENTS.get(name, ())
 
     @wraps(apply)
     def wrapped(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-        value = arguments[position]
-        text = value if isinstance(value, str) else format_value(value)
-        return apply(*arguments[:position], text, *arguments[position + 1 :], **options)
+        given = list(arguments)
+        given[position] = _as_text(given[position])
+        for index, key in texts:
+            if index + position + 1 < len(given):
+                given[index + position + 1] = _as_text(given[index + position + 1])
+            elif options.get(key) is not None:
+                options[key] = _as_text(options[key])
+        return apply(*given, **options)
 
     return wrapped
+
+
+def _as_text(value: Any) -> str:  # noqa: ANN401
+    """Returns a text as it is, with its traced lines or its mark as escaped; anything else as it is printed."""
+    return value if isinstance(value, str) else format_value(value)
+
+
+def _urlencode(value: Any) -> str:  # noqa: ANN401
+    """Jinja's filter `urlencode`, with keys and values formatted as if they were printed."""
+    encode: Callable[[Any], str] = FILTERS["urlencode"]
+    if isinstance(value, dict):
+        value = value.items()
+    elif not isinstance(value, Iterable) or isinstance(value, str):
+        return encode(_as_text(value))
+    return encode([(_as_text(key), _as_text(item)) for key, item in value])
+
+
+@pass_eval_context
+def _xmlattr(eval_context: EvalContext, d: Mapping[str, Any], autospace: bool = True) -> str:  # noqa: FBT001, FBT002
+    """Jinja's filter `xmlattr`, with the values formatted as if they were printed; null is left out."""
+    texts = {key: _as_text(item) for key, item in d.items() if item is not None and not isinstance(item, Undefined)}
+    result: str = FILTERS["xmlattr"](eval_context, texts, autospace)
+    return result
 
 
 @pass_environment
@@ -295,16 +211,22 @@ def _join(
     # [a, b, c] with ", " -> a ", " b ", " c: the first separator is dropped.
     parts: list[object] = []
     for item in items:
-        parts += [str(d), item]
+        parts += [d, item]
     return environment.concat_values(parts[1:])
 
 
-def _tojson(value: object, indent: int | None = None, *, sort_keys: bool = False) -> str:
+@pass_environment
+def _tojson(
+    environment: DeterministicEnvironment, value: object, indent: int | str | None = None, *, sort_keys: bool = False
+) -> str:
     """Formats a value as JSON: keys in source order, no unnecessary escapes, floats as their source spells them."""
+    require_json(value, indent, environment.budget)
     floats: list[str] = []
 
     def hold(value: Any) -> Any:  # noqa: ANN401
         """Replaces each float by a placeholder, since the json module cannot keep its spelling."""
+        if isinstance(value, Undefined):
+            return str(value)  # raises an error with its name
         if isinstance(value, SpelledFloat):
             floats.append(str(value))
             return f"{_PLACEHOLDER}{len(floats) - 1}"

@@ -17,13 +17,14 @@ from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Lookup, Rendered, Turn
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.templating.environment import MAX_CHARACTERS, DeterministicEnvironment
+from cacheunit_build.templating.environment import DeterministicEnvironment
+from cacheunit_build.templating.surrogates import refuse_surrogates
 from cacheunit_build.templating.template_errors import FailedRender, explain_template_error
 from cacheunit_build.templating.traced_text import add_outer_line, join_traced, spans_of, trace_value
 from cacheunit_build.templating.tracing_environment import TracingEnvironment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cacheunit_build.domain.manifest import Manifest, Variant
 
@@ -59,7 +60,7 @@ class Renderer:
         self._parsed_data: dict[tuple[str, str], Any] = {}  # by path and fingerprint
         self._manifest_path = ""  # of the variant that is being rendered
         self._lookups: dict[str, Lookup] = {}  # of that variant
-        self._loaded: list[str] = []  # the templates loaded for its current entry
+        self._origins: dict[str, str] = {}  # of that variant: variable -> the file it comes from
 
     def render(self, variant: Variant) -> Rendered:
         """Renders a variant, each template twice to see that both results are equal.
@@ -72,6 +73,7 @@ class Renderer:
         self._lookups = {}
         self._environment.used_variables.clear()
         self._manifest_path = manifest.path
+        self._origins = dict.fromkeys([*manifest.variables, *variant.axes], manifest.path) | dict(manifest.data)
         variables = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
         entries = [("system", index, name) for index, name in enumerate(manifest.system)]
         entries += [("examples", index, turn.template) for index, turn in enumerate(manifest.examples) if turn.template]
@@ -196,17 +198,18 @@ class Renderer:
 
     def _render_template(self, name: str, variables: Mapping[str, Any]) -> str:
         """Renders one template; raises whatever goes wrong as one error with file, line and hint."""
-        self._loaded = []
         self._environment.referrers.clear()
         self._environment.budget.reset()
         try:
-            return "".join(_bounded(self._environment.get_template(name).generate(variables), name))
+            template = self._environment.get_template(name)
+            return refuse_surrogates(template.render(variables), template, variables)
         except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
             failed = FailedRender(
                 folder=self._folder,
                 template=name,
-                loaded=self._loaded,
                 variables=variables,
+                origins=self._origins,
+                read=self._read,
                 templates=self._template_names,
                 filters=self._environment.filters,
                 tests=self._environment.tests,
@@ -221,7 +224,6 @@ class Renderer:
             referrer: the template that includes or imports it; None if the manifest names it.
         """
         path = f"{self._folder}/{normal_path(name)}"
-        self._loaded.append(name)
         data = self._look_up(path, self._manifest_path if referrer is None else f"{self._folder}/{referrer}")
         if data is None:
             return None
@@ -249,16 +251,6 @@ class Renderer:
             if match[0] not in repr(variables) and not any(match[0].encode() in source for source in sources):
                 message = f'the text contains the memory address of an object, "{match[0].strip()}"'
                 raise CacheunitError(manifest.fault(message, "system", hint="print its fields, not the object"))
-
-
-def _bounded(chunks: Iterable[str], name: str) -> Iterator[str]:
-    """Yields the chunks of a rendered template; fails when they are too long together."""
-    length = 0
-    for chunk in chunks:
-        length += len(chunk)
-        if length > MAX_CHARACTERS:
-            raise fail(f'"{name}" renders to more than {MAX_CHARACTERS:,} characters')
-        yield chunk
 
 
 def _join_sections(sections: Sequence[str]) -> str:

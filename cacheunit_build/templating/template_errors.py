@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
 
 from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
-from cacheunit_build.templating.environment import NONDETERMINISTIC, MissingNameError, type_name
+from cacheunit_build.templating.bounded_environment import NONDETERMINISTIC, CalledValueError
+from cacheunit_build.templating.budget import MAX_DEPTH, DepthError, LimitError
+from cacheunit_build.templating.environment import MissingNameError
+from cacheunit_build.templating.plain_data import type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
 _QUOTED = re.compile(r"'(\w+)'")
+_RAW = "to print braces as they are, put {% raw %} in front of the text and {% endraw %} behind it"
+# Handlebars and Mustache: {{#each}}, {{/if}}, {{> partial}}, {{^empty}}, {{&raw}}, {{!-- comment --}}, {{{triple}}},
+# {{@index}}; GitHub Actions: ${{ x }}; Go and n8n: {{ .Values }}, {{ $json }}; JavaScript: {{ x?.y }}, {{ a && b }}.
+_FOREIGN_SYNTAX = re.compile(r"\$\{\{|\{\{[-~]?\s*[#/>^&!@.$?]|\{\{\{(?!\s*['\"\w]+\s*:)|\{\{[^}]*(?:\?\.|&&|\|\|)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +32,9 @@ class FailedRender:
     Attributes:
         folder: the template folder, relative to the project root.
         template: the name of the template that was rendered.
-        loaded: the names of all templates that were loaded for it, in order.
         variables: the variables of the render.
+        origins: the file that each variable comes from.
+        read: returns the bytes of a file, for hints.
         templates: returns the names of all templates, for hints.
         filters: the names of the environment's filters.
         tests: the names of its tests, as in `is defined`.
@@ -34,24 +42,28 @@ class FailedRender:
 
     folder: str
     template: str
-    loaded: Sequence[str]
     variables: Mapping[str, Any]
+    origins: Mapping[str, str]
+    read: Callable[[str], bytes | None]
     templates: Callable[[], Collection[str]]
     filters: Collection[str]
     tests: Collection[str]
 
-    @property
-    def cycle(self) -> list[str]:
-        """The templates that include each other in a cycle; empty if the last loaded one was loaded once.
-
-        It starts and ends with the one loaded first: loaded a, b, c, b -> b, c, b.
-        """
-        *before, last = self.loaded or [""]
-        if last not in before:
-            return []
-        cycle = [last, *before[len(before) - before[::-1].index(last) :]]
-        start = cycle.index(min(cycle, key=self.loaded.index))
-        return [*cycle[start:], *cycle[: start + 1]]
+    def origin_of(self, value: object) -> str | None:
+        """Returns the variable that contains a value, and its file: `"tools" of data/tools.yaml`; None if none does."""
+        if isinstance(value, int | float | None):
+            return None  # equal numbers are often one object to Python
+        for name, variable in self.variables.items():
+            pending = [variable]
+            while pending:
+                part = pending.pop()
+                if part is value:
+                    return f'"{name}" of {self.origins[name]}' if name in self.origins else f'"{name}"'
+                if isinstance(part, dict):
+                    pending += part.values()
+                elif isinstance(part, list):
+                    pending += part
+        return None
 
 
 def template_locations(error: BaseException) -> list[tuple[str, int]]:
@@ -74,19 +86,23 @@ def explain_template_error(error: Exception, render: FailedRender) -> CacheunitE
     if isinstance(error, CacheunitError):
         return CacheunitError(*error.faults_at(path, line))
     message, hint = _describe(error, render)
+    if line is not None and path is not None and isinstance(error, TemplateSyntaxError | MissingNameError):
+        lines = (render.read(path) or b"").decode("utf-8", "replace").split("\n")
+        if _FOREIGN_SYNTAX.search("".join(lines[line - 1 : line])):
+            hint = f"this looks like the syntax of another template language; {_RAW}"
     return fail(message, path=path, line=line, hint=hint)
 
 
 def _location(error: Exception, render: FailedRender) -> tuple[str | None, int | None]:
     """Returns path and line of an error: of the innermost template in the traceback, or of the syntax error.
 
-    In an include cycle the innermost template depends on the depth of the stack, so the first one of the cycle is used.
+    In a cycle of templates, the innermost one is as good as any other, so the first one of the cycle is used.
     """
     if isinstance(error, TemplateSyntaxError):
         return f"{render.folder}/{error.name or render.template}", error.lineno
     locations = template_locations(error)
-    if isinstance(error, RecursionError) and render.cycle:
-        locations = [location for location in locations if location[0] == render.cycle[0]][:1]
+    if isinstance(error, DepthError) and error.cycle:
+        locations = [location for location in locations if location[0] == error.cycle[0]][:1]
     return (f"{render.folder}/{locations[-1][0]}", locations[-1][1]) if locations else (None, None)
 
 
@@ -105,12 +121,31 @@ def _describe_template_error(error: TemplateError, _render: FailedRender) -> tup
 
 
 @_describe.register(RecursionError)
-def _describe_recursion(_error: RecursionError, render: FailedRender) -> tuple[str, str | None]:
-    if render.cycle:
-        message = f"templates include each other in a cycle: {' -> '.join(render.cycle)}"
-    else:
-        message = "a macro calls itself without end"
-    return message, "end the recursion with a condition"
+def _describe_recursion(_error: RecursionError, _render: FailedRender) -> tuple[str, str | None]:
+    return "nested too deeply", "call or include less from within each other"
+
+
+@_describe.register(LimitError)
+def _describe_limit(error: LimitError, _render: FailedRender) -> tuple[str, str | None]:
+    return str(error), error.hint
+
+
+@_describe.register(DepthError)
+def _describe_depth(error: DepthError, _render: FailedRender) -> tuple[str, str | None]:
+    if error.cycle:
+        return f"templates include each other in a cycle: {' -> '.join(error.cycle)}", error.hint
+    if error.templates:
+        first, last = " -> ".join(error.templates[:2]), error.templates[-1]
+        message = f"templates load each other more than {MAX_DEPTH} deep: {first} -> ... -> {last}"
+        return message, "include from fewer levels"
+    return str(error), error.hint
+
+
+@_describe.register(CalledValueError)
+def _describe_called_value(error: CalledValueError, render: FailedRender) -> tuple[str, str | None]:
+    origin = render.origin_of(error.value)
+    use = "print its fields, or write a macro that takes it"
+    return str(error), f"it comes from the variable {origin}: {use}" if origin else use
 
 
 @_describe.register(TemplatesNotFound)
@@ -140,7 +175,7 @@ def _describe_missing_name(error: MissingNameError, render: FailedRender) -> tup
 def _describe_syntax_error(error: TemplateSyntaxError, render: FailedRender) -> tuple[str, str | None]:
     message = str(error.message)
     if "named '" not in message:
-        return message, None
+        return message, _RAW
     # "No filter named 'lowwer'.", "No test named 'evne'."
     names = render.filters if "filter named" in message else render.tests
     hints = (_removed_name_hint(name) or did_you_mean(name, names) for name in _QUOTED.findall(message))

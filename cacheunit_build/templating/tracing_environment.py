@@ -12,13 +12,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import nodes
 
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine
-from cacheunit_build.templating.environment import (
-    TEXT_FILTERS,
-    ConcatGenerator,
-    DeterministicEnvironment,
-    format_value,
-    value_position,
-)
+from cacheunit_build.templating.bounded_environment import value_position
+from cacheunit_build.templating.environment import TEXT_FILTERS, DeterministicEnvironment
+from cacheunit_build.templating.template_compiler import BoundedGenerator
 from cacheunit_build.templating.traced_text import TracedText, add_outer_line, join_traced, trace_result
 
 if TYPE_CHECKING:
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     from cacheunit_build.templating.environment import FindTemplate
 
 
-class _TracingGenerator(ConcatGenerator):
+class _TracingGenerator(BoundedGenerator):
     """Compiles templates so that everything they print is traced.
 
     For line 3 of `a.j2`, with Jinja's own code on the left:
@@ -106,7 +102,6 @@ class TracingEnvironment(DeterministicEnvironment):
     def __init__(self, find: FindTemplate, folder: str) -> None:
         super().__init__(find)
         self._folder = folder
-        self.concat: Any = join_traced  # Jinja joins the output of macros and blocks by this attribute
         self.filters.update({name: _traced_filter(self.filters[name]) for name in TEXT_FILTERS})
 
     def template_text(self, text: str, name: str, line: int, verbatim: bool) -> TracedText:  # noqa: FBT001 - compiled code calls it
@@ -120,9 +115,9 @@ class TracingEnvironment(DeterministicEnvironment):
             return value
         return add_outer_line(value, SourceLine(path=f"{self._folder}/{name}", line=line))
 
-    def concat_values(self, values: Iterable[object]) -> str:
-        """Joins values, each formatted as if it was printed on its own: the result of `~` and `|join`."""
-        return join_traced(map(format_value, values))
+    def join_texts(self, texts: Iterable[str]) -> str:
+        """Joins texts, and their source lines."""
+        return join_traced(texts)
 
 
 def _traced_filter(apply: Callable[..., Any]) -> Callable[..., Any]:

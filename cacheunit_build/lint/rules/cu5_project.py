@@ -1,4 +1,4 @@
-"""CU5xx: unused variables and templates, names that look alike, invalid ignore comments, comments that cut texts."""
+"""CU5xx: what nothing uses, names that look alike, invalid ignore comments, comments that cut or swallow text."""
 
 from __future__ import annotations
 
@@ -44,6 +44,13 @@ IGNORE_COMMENT = Rule(  # checked in `suppressions`, where the comments are read
     meaning="an ignore comment that names no known rule",
     hint="write: cacheunit: ignore CU101",
 )
+TEXT_IN_COMMENT = Rule(
+    code="CU505",
+    name="text-in-comment",
+    severity="warning",
+    meaning="a template comment that may have swallowed text: it begins or ends within a line, and spans several",
+    hint="print the braces with {{ '{#' }}, or give the comment lines of its own",
+)
 CUT_TEXT = Rule(
     code="CU506",
     name="cut-text",
@@ -51,7 +58,7 @@ CUT_TEXT = Rule(
     meaning="a YAML text without quotes that a comment seems to cut: what follows the # is not part of it",
     hint='put quotes around the text; in front of a comment write two spaces, and one behind the "#"',
 )
-RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT, CUT_TEXT)
+RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT, TEXT_IN_COMMENT, CUT_TEXT)
 
 # Cyrillic, then Greek, then ASCII characters -> the character that they are easily taken for.
 _CONFUSABLE = str.maketrans(
@@ -66,6 +73,13 @@ _REFERENCES = {
     "}}": re.compile(r"\{\{.*?\}\}", re.DOTALL),
 }
 """The end of a statement or expression -> a pattern for those that may name a template."""
+# Raw blocks, comments and other tags of a template, in the order in which Jinja finds them.
+_TEMPLATE_TAG = re.compile(
+    r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}|(?P<comment>\{#.*?#\})|\{\{.*?\}\}|\{%.*?%\}", re.DOTALL
+)
+_TAGS = re.compile(r"\{#.*?#\}|\{%.*?%\}|#\}|\{#")
+_PLACEHOLDER = re.compile(r"\{#[\w.]+\}")
+_IGNORE = re.compile(r"\{#[-+]?\s*cacheunit:")
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
 _MAX_SHOWN = 30
 # Files for people, which no template includes.
@@ -125,10 +139,11 @@ def _quoted_names(text: str) -> Iterator[str]:
 def cut_texts(text: str, path: str) -> Iterator[tuple[Location, Problem]]:
     """Checks CU506: yields the location of each comment that seems to cut a text of a YAML file, and the problem."""
     for cut in find_cut_texts(text, path):
-        line = text.count("\n", 0, cut.offset) + 1
-        location = Location(path=path, line=line, column=cut.offset - text.rfind("\n", 0, cut.offset))
         ends = f'the text ends with "{cut.text[-_MAX_SHOWN:]}"' if cut.text else "there is no text"
-        yield location, CUT_TEXT.problem(f'{ends}, and "{cut.comment[:_MAX_SHOWN]}" is a comment')
+        yield (
+            _location(text, path, cut.offset),
+            CUT_TEXT.problem(f'{ends}, and "{cut.comment[:_MAX_SHOWN]}" is a comment'),
+        )
 
 
 def similar_names(names: Iterable[str], kind: str) -> Iterator[tuple[str, Problem]]:
@@ -143,6 +158,38 @@ def similar_names(names: Iterable[str], kind: str) -> Iterator[tuple[str, Proble
         earlier = first_by_form.setdefault(_visual_form(name), name)
         if earlier != name:
             yield name, LOOK_ALIKE.problem(f'{kind} "{name}" looks like "{earlier}"')
+
+
+def comments_around_text(source: str, path: str) -> Iterator[tuple[Location, Problem]]:
+    """Checks CU505: yields location and problem of each template comment that seems to contain text of the prompt.
+
+    | template | reported |
+    | --- | --- |
+    | `Use {#jar} first.` … `End with #} here.` on a later line | yes: text in front of it or behind it |
+    | `{#jar} and {#lid} #}`, `{#each}…#}` | yes: it begins like a placeholder |
+    | `{# A note` … `on two lines. #}` on lines of its own | no |
+    | `Text. {# a note #}` | no |
+    """
+    for match in _TEMPLATE_TAG.finditer(source):
+        comment = match["comment"]
+        if comment is None or _IGNORE.match(comment):
+            continue
+        before = source[source.rfind("\n", 0, match.start()) + 1 : match.start()]
+        end = source.find("\n", match.end())
+        behind = source[match.end() : len(source) if end < 0 else end]
+        lines = comment.count("\n")
+        if _PLACEHOLDER.match(comment):
+            message = f'"{comment[:20].split()[0]}" begins a comment, not a placeholder'
+        elif lines and (_TAGS.sub("", before).strip() or _TAGS.sub("", behind).strip()):
+            message = f"the comment leaves out text of {lines + 1} lines, and stands within a line of text"
+        else:
+            continue
+        yield _location(source, path, match.start()), TEXT_IN_COMMENT.problem(message)
+
+
+def _location(text: str, path: str, offset: int) -> Location:
+    """Returns the line and the column of an offset."""
+    return Location(path=path, line=text.count("\n", 0, offset) + 1, column=offset - text.rfind("\n", 0, offset))
 
 
 def _visual_form(name: str) -> str:
