@@ -10,6 +10,7 @@ other lists (oneOf, prefixItems, enum, type)      as written
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _DRAFTS = {
 
 _DRAFT_URI = re.compile(r"https?://json-schema\.org/(?:draft/(20\d\d-\d\d)|(draft-0\d))/schema#?")
 _LONGEST_MESSAGE = 300
+_MOST_VIOLATIONS = 100
 
 
 def schema_faults(schema: dict[str, Any]) -> Iterator[SchemaFault]:
@@ -57,12 +59,14 @@ def schema_faults(schema: dict[str, Any]) -> Iterator[SchemaFault]:
         yield f"not valid JSON Schema{by_draft} at {_cut(where)}: {_cut(message)}", place, other
 
 
-def _violations(schema: dict[str, Any], draft: str) -> list[tuple[str, tuple[str | int, ...]]]:
-    """Returns each violation of a draft, by place: a message, and the keys that lead to it in the schema."""
+def _violations(
+    schema: dict[str, Any], draft: str, most: int = _MOST_VIOLATIONS
+) -> list[tuple[str, tuple[str | int, ...]]]:
+    """Returns the first violations of a draft, by place: a message, and the keys that lead to it in the schema."""
     import jsonschema
 
     kind = getattr(jsonschema, _DRAFTS[draft])
-    errors = kind(kind.META_SCHEMA).iter_errors(schema)
+    errors = islice(kind(kind.META_SCHEMA).iter_errors(schema), most)
     found = [(error.message, tuple(error.absolute_path)) for error in errors]
     return sorted(found, key=lambda violation: [str(part) for part in violation[1]])
 
@@ -70,7 +74,7 @@ def _violations(schema: dict[str, Any], draft: str) -> list[tuple[str, tuple[str
 def _hint_of_other_draft(schema: dict[str, Any], draft: str) -> str | None:
     """Returns a hint that names the newest draft by which a schema is valid; None where there is none."""
     for other in _DRAFTS:
-        if other != draft and not _violations(schema, other):
+        if other != draft and not _violations(schema, other, most=1):
             return f'it is valid by {other}: declare the draft by "$schema"'
     return None
 

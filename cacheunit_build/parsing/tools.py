@@ -30,7 +30,7 @@ _SCHEMA_KEY_OF_TYPE = {"function": "parameters", "custom": "input_schema"}
 """The key of the schema that goes with each `type` of a tool."""
 
 _TOOL_KEYS = frozenset({"type", "name", "description", "strict", *_SCHEMA_KEYS, *CLIENT_ONLY_KEYS})
-MOST_TOOL_VALUES = 50_000
+MOST_TOOL_VALUES = 20_000
 """The most values in one tool file, since it takes long to check a schema."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
