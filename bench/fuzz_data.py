@@ -22,7 +22,9 @@ TEXT = "Be kind.\n\n<s> It's 12:30, \u65e5\u672c\u8a9e, \U0001f600 <|user|> e\u0
 
 
 def run_tokenizer(data: bytes) -> None:
-    """Loads a tokenizer.json and encodes a text."""
+    """Loads a tokenizer.json and encodes a text, as the reference does and each time alike."""
+    from tokenizers import Tokenizer
+
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.target import TokenizerSpec
 
@@ -36,8 +38,14 @@ def run_tokenizer(data: bytes) -> None:
         for literal in (False, True):
             ids = some.encode(TEXT, literal=literal)
             require(all(isinstance(token, int) for token in ids), "ids that are no numbers")
+            require(some.encode(TEXT, literal=literal) == ids, "other ids the second time")
         require(b"".join(some.token_bytes(TEXT)) == TEXT.encode(), "the bytes of the tokens are not the text")
         some.control_tokens_in(TEXT)
+    reference = Tokenizer.from_str(data.decode())
+    reference.no_truncation()
+    reference.no_padding()
+    expected = reference.encode(TEXT, add_special_tokens=False).ids
+    require(vocabulary.encode(TEXT) == expected, "other ids than the reference")
 
 
 def run_ranks(data: bytes) -> None:

@@ -149,10 +149,12 @@ class Bench:
             self._set_version(version)
             begun = time.perf_counter()
             process = self._start()
-            self._wait_for_writing(process)
-            self._writing = time.perf_counter()
+            self._wait_for_change("build", process)
+            writing = time.perf_counter()
+            self._wait_for_change(LOCK, process)
+            self._writing = time.perf_counter() - writing
             process.communicate()
-            self._seconds, self._writing = time.perf_counter() - begun, time.perf_counter() - self._writing
+            self._seconds = time.perf_counter() - begun
             self._versions.append(outputs(self.root))
 
     def _set_version(self, version: int) -> None:
@@ -171,12 +173,17 @@ class Bench:
             process_group=0,
         )
 
-    def _wait_for_writing(self, process: subprocess.Popen[str]) -> None:
-        """Returns when the build has changed the folder of artifacts, or has ended."""
-        folder = self.root / "build"
-        before = folder.stat().st_mtime_ns if folder.exists() else 0
-        while process.poll() is None and (folder.stat().st_mtime_ns if folder.exists() else 0) == before:
+    def _wait_for_change(self, path: str, process: subprocess.Popen[str]) -> None:
+        """Returns when the build has changed a file or the entries of a folder, or has ended."""
+        before = self._changed_at(path)
+        while process.poll() is None and self._changed_at(path) == before:
             time.sleep(0.0002)
+
+    def _changed_at(self, path: str) -> int:
+        try:
+            return (self.root / path).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
     def repeat(self, name: str, trials: int, act: Callable[[Row], None]) -> Row:
         """Builds the other version several times, as `act` does it, and judges what is left."""
@@ -205,13 +212,13 @@ class Bench:
         self._kill(row, self._start(), self._random.uniform(0, self._seconds))
 
     def kill_while_writing(self, row: Row) -> None:
-        """Kills a build at a time after its first file."""
+        """Kills a build at a time between its first file and a little after its lock."""
         process = self._start()
-        self._wait_for_writing(process)
-        self._kill(row, process, self._random.uniform(0, self._writing))
+        self._wait_for_change("build", process)
+        self._kill(row, process, self._random.uniform(0, 1.2 * self._writing))
 
     def kill_first_build(self, row: Row) -> None:
-        """Removes lock and artifacts, and kills a build at a time after its first file."""
+        """Removes lock and artifacts, and kills a build as `kill_while_writing` does."""
         shutil.rmtree(self.root / "build")
         (self.root / LOCK).unlink()
         self.kill_while_writing(row)

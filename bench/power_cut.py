@@ -307,7 +307,7 @@ class Case:
         old: the outputs in it.
         new: the outputs after the build.
         seconds: how long the build takes.
-        writing: how long it takes from the first file that it writes to its end.
+        writing: how long it takes from the first file that it writes to the lock.
     """
 
     name: str
@@ -341,12 +341,14 @@ def _case(bench: Bench, name: str, image: Path) -> Case:
         old = outputs(bench.project)
         begun = time.perf_counter()
         process = bench.start("build")
-        _wait_for_writing(bench, process)
+        _wait_for_change(bench.project / "build", process)
         writing = time.perf_counter()
+        _wait_for_change(bench.project / LOCK, process)
+        locked = time.perf_counter()
         process.communicate()
-        ended = time.perf_counter()
+        seconds = time.perf_counter() - begun
         new = outputs(bench.project)
-    return Case(name=name, image=image, old=old, new=new, seconds=ended - begun, writing=ended - writing)
+    return Case(name=name, image=image, old=old, new=new, seconds=seconds, writing=locked - writing)
 
 
 def _repeat(bench: Bench, case: Case, row: Row, trials: int, build_and_cut: Callable[[Bench, Case], None]) -> Row:
@@ -408,10 +410,10 @@ def cut_anywhere(bench: Bench, case: Case) -> None:
 
 
 def cut_while_writing(bench: Bench, case: Case) -> None:
-    """Cuts at a random time after a build has written its first file."""
+    """Cuts at a random time between the first file of a build and a little after its lock."""
     process = bench.start("build")
-    _wait_for_writing(bench, process)
-    _cut_after(bench, process, bench.random.uniform(0, case.writing))
+    _wait_for_change(bench.project / "build", process)
+    _cut_after(bench, process, bench.random.uniform(0, 1.2 * case.writing))
 
 
 def _cut_after(bench: Bench, process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -423,17 +425,19 @@ def _cut_after(bench: Bench, process: subprocess.Popen[bytes], seconds: float) -
     process.communicate()
 
 
-def _wait_for_writing(bench: Bench, process: subprocess.Popen[bytes]) -> None:
-    """Returns when a build has changed the folder of artifacts, or has ended."""
-    folder = bench.project / "build"
-    before = _changed_at(folder)
-    while process.poll() is None and _changed_at(folder) == before:
-        time.sleep(0.0005)
+def _wait_for_change(path: Path, process: subprocess.Popen[bytes]) -> None:
+    """Returns when a build has changed a file or the entries of a folder, or has ended."""
+    before = _changed_at(path)
+    while process.poll() is None and _changed_at(path) == before:
+        time.sleep(0.0002)
 
 
-def _changed_at(folder: Path) -> int:
-    """Returns when an entry of a folder was last created or removed; 0 if it does not exist."""
-    return folder.stat().st_mtime_ns if folder.exists() else 0
+def _changed_at(path: Path) -> int:
+    """Returns when a file was last changed, or an entry of a folder created or removed; 0 if it does not exist."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 # Cost
