@@ -28,7 +28,7 @@ import time
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from fuzz_align import ALIGNMENT
 from fuzz_base import atheris
@@ -48,6 +48,8 @@ MOST_BYTES = 1 << 29
 MOST_INPUT = 1 << 16
 MOST_RESTARTS = 20
 MINIMIZE_SECONDS = 20
+WAIT_SECONDS = 120
+"""A process may take so much longer than it should, to end what it tries."""
 MOST_SHOWN = 1_500
 _COUNTERS = struct.Struct("<QQd")
 """Executions, inputs that were read without an error, and the seconds of the slowest input."""
@@ -87,7 +89,7 @@ def supervise(name: str, folder: Path, seconds: int) -> int:
     while (left := seconds - (time.monotonic() - begun)) > 1 and len(codes) <= MOST_RESTARTS:
         command = [sys.executable, __file__, name, "--child", "--seconds", str(int(left)), "--keep", str(folder)]
         with (folder / "log").open("ab") as log:
-            codes.append(subprocess.run(command, stdout=log, stderr=log, check=False).returncode)
+            codes.append(_exit_code(command, log, left + WAIT_SECONDS))
         if codes[-1]:
             data = (folder / "current").read_bytes()
             size = int.from_bytes(data[:_SIZE_BYTES], "little")
@@ -106,6 +108,16 @@ def supervise(name: str, folder: Path, seconds: int) -> int:
     for path in died:
         print(f"\ndied: {path.name}\n  {_shown(name, path.read_bytes())}")
     return 1 if failures or died else 0
+
+
+def _exit_code(command: list[str], log: BinaryIO, seconds: float) -> int:
+    """Runs a process; kills it after some seconds, since one without memory may wait for ever."""
+    process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _shown(name: str, data: bytes) -> str:

@@ -90,19 +90,23 @@ class Mutator:
         self._random = chosen
 
     def __call__(self, data: bytes, most: int, seed: int) -> bytes:
-        """Returns a changed input of at most `most` bytes."""
+        """Returns a changed input of at most `most` bytes; the input as it is where a change would need too much."""
         self._random.seed(seed)
         data = bytes(data)
+        try:
+            return self._mutated(data, most)[:most]
+        except (MemoryError, RecursionError):
+            return data[:most]
+
+    def _mutated(self, data: bytes, most: int) -> bytes:
         way = self._random.random()
         if self._target.form == "json" and way < 0.6:  # noqa: PLR2004 - a share
-            changed = self._json(data)
-        elif self._target.form == "text" and way < 0.5:  # noqa: PLR2004 - a share
-            changed = self._text(data)
-        elif way < 0.7:  # noqa: PLR2004 - a share
-            changed = self._repeated(data)
-        else:
-            changed = bytes(atheris().Mutate(data, most))
-        return changed[:most]
+            return self._json(data)
+        if self._target.form == "text" and way < 0.5:  # noqa: PLR2004 - a share
+            return self._text(data)
+        if way < 0.7:  # noqa: PLR2004 - a share
+            return self._repeated(data)
+        return bytes(atheris().Mutate(data, most))
 
     def _json(self, data: bytes) -> bytes:
         """Returns JSON with a few values removed, moved, copied, nested or replaced."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from power_cut import LOCK, PARTIAL, outputs, write_project
+from power_cut import LOCK, PARTIAL, changed_at, outputs, write_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -175,15 +175,9 @@ class Bench:
 
     def _wait_for_change(self, path: str, process: subprocess.Popen[str]) -> None:
         """Returns when the build has changed a file or the entries of a folder, or has ended."""
-        before = self._changed_at(path)
-        while process.poll() is None and self._changed_at(path) == before:
+        before = changed_at(self.root / path)
+        while process.poll() is None and changed_at(self.root / path) == before:
             time.sleep(0.0002)
-
-    def _changed_at(self, path: str) -> int:
-        try:
-            return (self.root / path).stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
 
     def repeat(self, name: str, trials: int, act: Callable[[Row], None]) -> Row:
         """Builds the other version several times, as `act` does it, and judges what is left."""

@@ -427,15 +427,16 @@ def _cut_after(bench: Bench, process: subprocess.Popen[bytes], seconds: float) -
 
 def _wait_for_change(path: Path, process: subprocess.Popen[bytes]) -> None:
     """Returns when a build has changed a file or the entries of a folder, or has ended."""
-    before = _changed_at(path)
-    while process.poll() is None and _changed_at(path) == before:
+    before = changed_at(path)
+    while process.poll() is None and changed_at(path) == before:
         time.sleep(0.0002)
 
 
-def _changed_at(path: Path) -> int:
-    """Returns when a file was last changed, or an entry of a folder created or removed; 0 if it does not exist."""
+def changed_at(path: Path) -> int:
+    """Returns when a file was last changed, or an entry of the folder or of one in it; 0 if it does not exist."""
     try:
-        return path.stat().st_mtime_ns
+        folders = [path, *(inner for inner in path.iterdir() if inner.is_dir())] if path.is_dir() else [path]
+        return max(folder.stat().st_mtime_ns for folder in folders)
     except FileNotFoundError:
         return 0
 
