@@ -13,6 +13,7 @@ from support import count_default
 import cacheunit_build
 from cacheunit_build.compiler.padding import (
     MOST_CALLS,
+    MOST_PADDING,
     AlignmentError,
     align_padding,
     pad_text,
@@ -145,6 +146,32 @@ def test_pad_text_to_can_pad_beyond_the_next_unit_and_refuses_to_shorten() -> No
     assert pad_text_to("Be brief.", count_default("Be brief."), count_default) == ""
     with pytest.raises(AlignmentError, match="has 3 tokens, more than the 2"):
         pad_text_to("Be brief.", 2, count_default)
+
+
+@pytest.mark.parametrize("goal", [MOST_PADDING + 4, 10**9, 2**63, 10**400, 10**5000], ids=int.bit_length)
+def test_a_goal_that_is_too_far_is_an_error_that_names_the_bound(goal: int) -> None:
+    with pytest.raises(AlignmentError, match="at most 1,048,576 tokens"):
+        pad_text_to("x\n\n", goal, len)
+    with pytest.raises(AlignmentError, match="at most 1,048,576 tokens"):
+        pad_text_concat("x\n\n", goal, len)
+
+
+def test_the_farthest_goal_is_reached() -> None:
+    assert len(pad_text_to("x\n\n", MOST_PADDING + 3, len)) == MOST_PADDING
+
+
+@pytest.mark.parametrize("tokens", [2**53 + 1, 2**63, 10**400, 10**5000, -1, -(10**5000)], ids=int.bit_length)
+def test_a_count_that_no_text_has_is_an_error(tokens: int) -> None:
+    for goal in (5, tokens + 5):
+        with pytest.raises(AlignmentError, match="is not a number of tokens"):
+            pad_text_to("x", goal, lambda _: tokens)
+        with pytest.raises(AlignmentError, match="is not a number of tokens"):
+            pad_text_concat("x", 7, lambda _: tokens)
+
+
+def test_a_goal_below_zero_is_an_error() -> None:
+    with pytest.raises(AlignmentError, match="the text has 1 tokens, more than the 0"):
+        pad_text_to("x", -(10**5000), len)
 
 
 def test_pad_text_is_deprecated_and_exact_for_padding_counted_alone() -> None:

@@ -300,6 +300,23 @@ def test_too_deep_toml_is_a_fault_and_no_crash(text: str) -> None:
     assert faults(f"\n{text}".encode(), "a.toml") == [(2, "nested more than 100 levels deep")]
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["0x" + "f" * 5000, "0o" + "7" * 5000, "0b" + "1" * 50_000, "9" * 45_000, "-" + "9" * 5000],
+    ids=lambda number: number[:3],
+)
+@pytest.mark.parametrize("place", ["b = {}", "b = [1, {}]", "b = {{c = {}}}"])
+def test_a_number_of_toml_that_is_too_long_to_be_printed_is_a_fault(number: str, place: str) -> None:
+    text = f"a = 1\n{place.format(number)}\n"
+    assert faults(text.encode(), "a.toml") == [(2, "a number has more digits than can be read")]
+
+
+def test_a_long_text_of_digits_of_toml_is_no_number() -> None:
+    digits = "0x" + "f" * 5000
+    text = f'a = \'{digits}\'\nb = "{digits}"  # {digits}\nc = """\n{digits}"""\n'
+    assert list(read_toml(text.encode(), "a.toml").value.values()) == [digits] * 3
+
+
 def test_dots_and_brackets_in_texts_and_comments_of_toml_are_text() -> None:
     many = "[{" * 300 + ".a" * 300
     text = f'a = "{many}"\nb = \'{many}\' # {many}\nc = """\n"{many}\\""""""\nd = \'\'\'\n{many}\'\'\'\n'

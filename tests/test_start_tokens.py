@@ -113,11 +113,11 @@ def test_other_texts_and_literal_ones_are_encoded_as_without_start_tokens() -> N
     "unknown", [{"type": "New"}, sequence({"type": "New"}), {}, sequence(template("<s>"), BERT)], ids=repr
 )
 def test_a_post_processor_of_an_unknown_kind_is_not_taken_for_none(unknown: dict[str, Any]) -> None:
-    assert start_tokens({"post_processor": unknown}) is None
+    assert start_tokens(unknown) is None
 
 
 def test_the_vocabulary_that_is_converted_to_tiktoken_has_no_start_tokens() -> None:
-    assert start_tokens(json.loads(vocabulary_file().read_bytes())) == ()
+    assert start_tokens(json.loads(vocabulary_file().read_bytes())["post_processor"]) == ()
     assert Tokenizer.from_file(str(vocabulary_file())).encode("a").ids == [67]
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import default_vocabulary, reference, vocabulary_file
 
-from cacheunit_build.adapters.tokenizers import loader
+from cacheunit_build.adapters.storage import installed_files
 from cacheunit_build.adapters.tokenizers import vocabulary as vocabulary_module
 from cacheunit_build.adapters.tokenizers.loader import OWN, REFERENCE, TIKTOKEN, LocalTokenizerLoader
 from cacheunit_build.adapters.tokenizers.tiktoken_conversion import PROVEN_PATTERNS
@@ -212,7 +212,7 @@ def test_a_damaged_file_in_the_cache_of_tiktoken_is_ignored(monkeypatch: pytest.
     url = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
     (tmp_path / hashlib.sha1(url.encode()).hexdigest()).write_bytes(b"IQ== 0\n")  # noqa: S324 - tiktoken's naming
     assert load_encoding("cl100k_base").encode("hello world") == [15339, 1917]
-    monkeypatch.setattr(loader, "_package_folders", lambda _: [])
+    monkeypatch.setattr(installed_files, "package_folders", lambda _: [])
     with pytest.raises(CacheunitError, match="has another sha256"):
         load_encoding("cl100k_base")
 
@@ -222,7 +222,7 @@ def test_a_file_in_the_cache_of_tiktoken_is_used(monkeypatch: pytest.MonkeyPatch
     shipped = (vocabulary_file().parent.parent / "bpe_openai" / "data" / "cl100k_base.tiktoken.gz").read_bytes()
     (tmp_path / hashlib.sha1(url.encode()).hexdigest()).write_bytes(gzip.decompress(shipped))  # noqa: S324
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(loader, "_package_folders", lambda _: [])
+    monkeypatch.setattr(installed_files, "package_folders", lambda _: [])
     assert load_encoding("cl100k_base").encode("hello world") == [15339, 1917]
 
 

@@ -24,6 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cacheunit_build.domain import usage as usage_module
 from cacheunit_build.domain import usage_fields
 from cacheunit_build.domain.usage import Usage, read_usage
 
@@ -843,7 +844,7 @@ def test_types_of_litellm_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 class Hostile:
     """An object whose attributes raise."""
 
-    def __init__(self, error: type[Exception]) -> None:
+    def __init__(self, error: type[BaseException]) -> None:
         self.error = error
 
     def __getattr__(self, name: str) -> object:
@@ -920,6 +921,43 @@ def test_an_iterator_is_not_consumed() -> None:
     events = iter([MESSAGE_START, MESSAGE_DELTA])
     assert read_usage(events) == usage()
     assert len(list(events)) == 2
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_an_exit_or_an_interrupt_while_a_response_is_read_passes_through(error: type[BaseException]) -> None:
+    for response in (Hostile(error), [Hostile(error)]):
+        with pytest.raises(error):
+            read_usage(response)
+
+
+def test_more_events_that_report_tokens_than_are_read_are_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_module, "MAX_READ_EVENTS", 3)
+    event = {"usage": {"prompt_tokens": 9, "cached_tokens": 4}}
+    assert read_usage([event] * 3) == usage(4, None, 9)
+    reason = "4 events may report tokens, more than the 3 that are read"
+    assert read_usage([event] * 4) == usage(None, None, None, reason)
+    assert read_usage([*[SimpleNamespace(text="a"), {"text": "a"}] * 5, event]) == usage(4, None, 9)
+
+
+def test_more_details_than_are_read_are_no_number() -> None:
+    details = [{"token_count": 1}] * 101
+    assert read_usage({"cache_tokens_details": details[:100]}) == usage(100, None, None)
+    assert read_usage({"cache_tokens_details": details}) == usage()
+
+
+def test_objects_of_unknown_classes_are_read_field_by_field_only_where_they_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[object] = []
+
+    def recording(event: object) -> list[usage_fields.Container]:
+        read.append(event)
+        return usage_fields.containers_of(event)
+
+    monkeypatch.setattr(usage_module, "containers_of", recording)
+    events = [SimpleNamespace(text="a"), SimpleNamespace(usage=None), SimpleNamespace(usage={"cached_tokens": 3})]
+    assert read_usage(events) == usage(3, None, None)
+    assert read == events[2:]
 
 
 def test_events_without_usage_take_little_time() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -95,6 +96,17 @@ def with_checksum(body: bytes) -> bytes:
     return hashlib.sha256(body).digest() + body
 
 
+WRONG_CONTROLS = (
+    *("[1]", "3", "null", '{"a": "b"}', '{"a": 1.0}', '{"a": true}', '{"a": -1}', '{"a": 4294967296}'),
+    *('{"a": [1]}', '{"a": {}}', '{"a": 1, "b": 1}'),
+)
+WRONG_HEADERS = (
+    *(b"[]", b"3", b"null", b"[" * 100_000, b"9" * 5000, b"{}", b'{"tokens": "0", "controls": {}, "ordinary": []}'),
+    *(f'{{"tokens": 0, "controls": {controls}, "ordinary": []}}'.encode() for controls in WRONG_CONTROLS),
+    *(f'{{"tokens": 0, "controls": {{}}, "ordinary": {texts}}}'.encode() for texts in ("[3]", "[[]]", '"ab"', "{}")),
+)
+
+
 def test_a_truncated_or_invalid_cached_file_is_not_used_even_with_a_right_checksum(tmp_path: Path) -> None:
     path = cached(tmp_path)
     good = path.read_bytes()
@@ -109,9 +121,12 @@ def test_a_truncated_or_invalid_cached_file_is_not_used_even_with_a_right_checks
         with_checksum(code_digest + b"\x02\x00\x00\x00[]" + rest),
         with_checksum(code_digest + b"\x0e\x00\x00\x00" + b'{"tokens": -5}'),
         with_checksum(b"\0" * 32 + rest),
+        *(with_checksum(code_digest + struct.pack("<I", len(header)) + header) for header in WRONG_HEADERS),
+        with_checksum(code_digest + rest.replace(struct.pack("<I", 300), struct.pack("<I", 7))),
+        with_checksum(code_digest + rest.replace(struct.pack("<I", 300), struct.pack("<I", 9))),
     ):
         path.write_bytes(bad)
-        assert loaded_from(tmp_path) == OTHER, bad
+        assert loaded_from(tmp_path) == OTHER, bad[:200]
     path.write_bytes(with_checksum(code_digest + rest))
     assert loaded_from(tmp_path) == RANKS
 

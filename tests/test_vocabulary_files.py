@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cacheunit_build.adapters.storage import installed_files
 from cacheunit_build.adapters.tokenizers import loader as loader_module
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.domain.errors import CacheunitError
@@ -18,6 +19,8 @@ from cacheunit_build.domain.target import TokenizerSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
 
 Json = Any
 
@@ -122,6 +125,126 @@ def test_a_text_that_the_vocabulary_cannot_encode_is_a_fault() -> None:
         encode_everything(json.dumps({**value, "added_tokens": []}).encode().replace(b'"hello"', b'"other"'))
 
 
+def added(token_id: int, content: str, **flags: bool) -> Json:
+    """Returns an added token of a `tokenizer.json`."""
+    flags = {**dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False), "special": True, **flags}
+    return {"id": token_id, "content": content, **flags}
+
+
+EMPTY: Json = {"vocab": {}, "merges": []}
+MERGING: Json = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "x": 3}, "merges": ["a b"]}
+TEMPLATE: Json = {"type": "TemplateProcessing", "pair": [], "special_tokens": {}}
+NOT_USABLE: tuple[tuple[Json, str], ...] = (
+    ({"model": {**MERGING, "dropout": 0.5}}, r'"v/t\.json" encodes at random: its model has "dropout": 0\.5'),
+    ({"model": {**MERGING, "dropout": 1}}, r'"v/t\.json" encodes at random'),
+    ({"model": {**MERGING, "continuing_subword_prefix": "abcd"}}, r'"v/t\.json" is not a valid tokenizer\.json'),
+    (
+        {"model": EMPTY, "normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+        r'"v/t\.json" is not a valid tokenizer\.json',
+    ),
+    ({"model": {"vocab": []}}, "the tokenizer failed on a text of 5 characters"),
+    ({"model": {"vocab": {}, "unk_token": ""}, "normalizer": [[]]}, "the tokenizer failed on a text of 5 characters"),
+    (
+        {"model": EMPTY, "post_processor": {**TEMPLATE, "single": [{"SpecialToken": {"id": "", "type_id": 0}}]}},
+        r'"v/t\.json" is not a tokenizer\.json of a known form: KeyError',
+    ),
+    (
+        {
+            "model": EMPTY,
+            "post_processor": {
+                **TEMPLATE,
+                "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [258], "tokens": []}},
+            },
+        },
+        r'"v/t\.json" is not a tokenizer\.json of a known form: ValueError',
+    ),
+)
+
+
+def load_json(value: Json) -> Vocabulary:
+    """Loads a `tokenizer.json` with a value, or with bytes."""
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return LocalTokenizerLoader(lambda _: data).load(TokenizerSpec(path="v/t.json"))
+
+
+@pytest.mark.parametrize(("value", "message"), NOT_USABLE)
+def test_a_vocabulary_that_cannot_be_used_is_a_fault(value: Json, message: str) -> None:
+    with pytest.raises(CacheunitError, match=message):
+        load_json(value).encode("ab <x")
+
+
+def test_a_vocabulary_without_effective_dropout_is_read() -> None:
+    for dropout in (None, 0, 0.0):
+        assert load_json({"model": {**MERGING, "dropout": dropout}}).encode("ab") == [2]
+
+
+def test_what_the_library_reads_but_is_not_json_is_a_fault() -> None:
+    with pytest.raises(CacheunitError, match=r'"v/t\.json" is not a tokenizer\.json of a known form: JSONDecodeError'):
+        load_json(b'{"", "added_tokens": [], "model": {"vocab": {}, "merges": []}}')
+
+
+def test_a_text_without_tokens_has_no_token_bytes() -> None:
+    vocabulary = load_json({"model": EMPTY})
+    assert (vocabulary.encode("ab"), vocabulary.token_bytes("ab")) == ([], [])
+
+
+ADDED: tuple[tuple[list[Json], str], ...] = (
+    ([added(9, "x")], "x"),
+    ([added(9, "<x>")], "<x>"),
+    ([added(0, "<x>"), added(1, "<x>")], "<x>"),
+    ([added(7, "<x>"), added(7, "<y>")], "<x><y>"),
+    ([added(7, "<y>"), added(5, "<x>"), added(6, "<x>", special=False)], "a<x><y>"),
+    ([added(7, ""), added(9, "<y>")], "a<y>"),
+    ([added(7, "ab"), added(9, "xab", normalized=True)], "xab"),
+    ([added(9, "xab", normalized=True), added(7, "bx"), added(8, "ab")], "xabx"),
+    ([added(7, "<x>"), added(8, "a", normalized=True)], "a<x>b"),
+    ([added(7, "ab"), added(8, "ab", normalized=True)], "xab"),
+)
+
+
+@pytest.mark.parametrize(("tokens", "text"), ADDED, ids=lambda value: value if isinstance(value, str) else len(value))
+@pytest.mark.parametrize("normalizer", [None, {"type": "Lowercase"}], ids=repr)
+def test_added_tokens_are_encoded_as_by_the_library(tokens: list[Json], text: str, normalizer: Json) -> None:
+    from tokenizers import Tokenizer
+
+    value = {"model": MERGING, "added_tokens": tokens, "normalizer": normalizer}
+    reference, vocabulary = Tokenizer.from_str(json.dumps(value)), load_json(value)
+    for written in (text, text.upper(), f"b{text}a{text}"):
+        assert vocabulary.encode(written) == reference.encode(written, add_special_tokens=False).ids
+        assert b"".join(vocabulary.token_bytes(written)) == (written.encode() if vocabulary.encode(written) else b"")
+    assert vocabulary.control_tokens.ids == {
+        token["content"]: reference.token_to_id(token["content"]) for token in tokens if token["content"]
+    }
+    assert vocabulary.encode("<xaby", literal=True) == [3, 2]
+
+
+def replacing(content: str) -> Json:
+    return {"type": "Replace", "pattern": {"String": "a"}, "content": content}
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        replacing("a" * 101),
+        {"type": "Sequence", "normalizers": [replacing("a" * 11), replacing("a" * 10)]},
+        {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": [replacing("a" * 11)] * 2}]},
+        ["a" * 101],
+        {"type": "Sequence", "normalizers": [replacing("a" * 1000)] * 20},
+        {"pattern": {"Regex": "a"}, "content": "a" * 101},
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_normalizers_that_make_texts_much_longer_are_refused(normalizer: Json) -> None:
+    with pytest.raises(CacheunitError, match=r'normalizers of vocabulary "v/t\.json" make texts more than 100 times'):
+        load_json({"model": MERGING, "normalizer": normalizer})
+
+
+def test_usual_normalizers_are_read() -> None:
+    parts = [{"type": "Prepend", "prepend": "a"}, *[replacing("b")] * 50, replacing(""), {"type": "NFC"}]
+    assert load_json({"model": MERGING, "normalizer": {"type": "Sequence", "normalizers": parts}}).encode("x") == [1, 3]
+
+
 def test_a_vocabulary_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(loader_module, "MOST_VOCABULARY_BYTES", 1000)
     package(tmp_path, monkeypatch, {"big.json": b" " * 1001})
@@ -189,7 +312,7 @@ def test_what_is_not_the_name_of_a_package_is_refused(name: str) -> None:
 
 
 def test_files_of_tiktoken_that_cannot_be_read_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader_module, "_package_folders", lambda _: [tmp_path])
+    monkeypatch.setattr(installed_files, "package_folders", lambda _: [str(tmp_path)])
     monkeypatch.setattr(loader_module, "MOST_VOCABULARY_BYTES", 10_000_000)
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     os.mkfifo(tmp_path / "fb374d419588a4632f3f557e76b4b70aebbca790")  # the file of o200k_base

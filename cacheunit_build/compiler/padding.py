@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 MOST_CALLS = 16
 """The most calls of `count` that one alignment makes."""
 
+MOST_PADDING = 1 << 20
+"""The most tokens that a padding may add."""
+
+_MOST_TOKENS = 1 << 53
+"""The most tokens that `count` may return, so that the search can compute with floats."""
+
 _LABEL = "[padding]"
 _LABEL_TOKENS = 3  # a first guess only: the tokens of the label are counted with the rest
 _LABEL_FROM = 12  # with fewer missing tokens there is no room for a label
 _FILLERS = (" .", " -", "\n.", ".")
 _ENDS = ("", ".", "-", "\n")
 _TRIES_PER_STYLE = 6
-_MOST_REPEATS = 1 << 20
+_MOST_REPEATS = MOST_PADDING
 _GROWTH = 8  # the factor by which repeats grow where more of them did not change the count
 
 
@@ -67,7 +73,7 @@ def pad_text_concat(prefix: str, unit: int, count: Callable[[str], int]) -> str:
         where the prefix is empty or aligned already.
 
     Raises:
-        AlignmentError: no filler reaches the multiple.
+        AlignmentError: no filler reaches the multiple, or more than `MOST_PADDING` tokens are missing.
     """
     if unit <= 0 or not prefix:
         return ""
@@ -85,7 +91,8 @@ def pad_text_to(prefix: str, goal: int, count: Callable[[str], int]) -> str:
         count: returns the tokens of a text; called with the joined text, at most `MOST_CALLS` times.
 
     Raises:
-        AlignmentError: the prefix has more than `goal` tokens, or no filler reaches it.
+        AlignmentError: the prefix has more than `goal` tokens, no filler reaches it, or more than `MOST_PADDING` tokens
+            are missing.
     """
     return _reach(_JoinedCount(count, prefix), goal)
 
@@ -143,8 +150,11 @@ class _JoinedCount:
         """
         if padding not in self.counts:
             tokens = self._count(self._prefix + padding)
-            if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
+            if isinstance(tokens, bool) or not isinstance(tokens, int):
                 raise AlignmentError(Fault(message=f"count returned {tokens!r}, which is not a number of tokens"))
+            if not 0 <= tokens <= _MOST_TOKENS:
+                what = "a negative number" if tokens < 0 else f"more than {_MOST_TOKENS:,}"
+                raise AlignmentError(Fault(message=f"count returned {what}, which is not a number of tokens"))
             self.counts[padding] = tokens
         return self.counts[padding]
 
@@ -181,13 +191,17 @@ def _reach(joined: _JoinedCount, goal: int) -> str:
     """Returns the first padding that reaches exactly `goal` tokens.
 
     Raises:
-        AlignmentError: the prefix has more tokens, or no style reaches it.
+        AlignmentError: the prefix has more tokens, more than `MOST_PADDING` are missing, or no style reaches it.
     """
     tokens = joined("")
     if tokens == goal:
         return ""
     if tokens > goal:
+        goal = max(goal, 0)
         raise AlignmentError(Fault(message=f"the text has {tokens} tokens, more than the {goal} it is to be padded to"))
+    if goal - tokens > MOST_PADDING:
+        message = f"a padding adds at most {MOST_PADDING:,} tokens, and the text's {tokens} are further from the goal"
+        raise AlignmentError(Fault(message=message))
     for style in _styles(goal - tokens, joined.blank_line):
         padding = _reach_with(style, joined, tokens, goal)
         if padding is not None:

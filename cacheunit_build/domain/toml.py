@@ -29,6 +29,8 @@ _PART = rf"(?:[A-Za-z0-9_-]+|{_SHORT_STRING})"
 # A string over several lines, a comment, a key with its dots, or a bracket.
 _TOML_TOKEN = re.compile(rf"({_LONG_STRING})|#[^\n]*|({_PART}(?:[ \t]*\.[ \t]*{_PART})*)|[\[\]{{}}]", re.DOTALL)
 _LONG_INTEGER = re.compile(r"[0-9][0-9_]{4000,}")
+_LONG_HEXADECIMAL = re.compile(r"0[xob][0-9A-Fa-f_]{1000,}")  # read by tomllib, but too long to be printed
+_TOO_LONG = "a number has more digits than can be read"
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
@@ -59,7 +61,7 @@ def read_toml(data: bytes, path: str) -> Document:
     except ValueError:
         number = _LONG_INTEGER.search(keys_only)
         line = None if number is None else text.count("\n", 0, number.start()) + 1
-        raise fail("a number has more digits than can be read", path=path, line=line) from None
+        raise fail(_TOO_LONG, path=path, line=line) from None
     return Document(path=path, value=value, lines=_toml_lines(keys_only))
 
 
@@ -67,7 +69,8 @@ def _without_long_strings(text: str, path: str) -> str:
     """Returns a TOML text with only the line ends of its strings over several lines.
 
     Raises:
-        CacheunitError: brackets or dotted keys are nested too deeply for tomllib, which recurses.
+        CacheunitError: brackets or dotted keys are nested too deeply for tomllib, which recurses; or a number is too
+            long.
     """
     depth = 0
 
@@ -78,6 +81,8 @@ def _without_long_strings(text: str, path: str) -> str:
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
         if depth > _MOST_NESTED or (token[2] and token[2].count(".") >= _MOST_NESTED and _names(token[2])):
             raise fail(_TOO_DEEP, path=path, line=text.count("\n", 0, token.start()) + 1)
+        if _LONG_HEXADECIMAL.match(token[0]):
+            raise fail(_TOO_LONG, path=path, line=text.count("\n", 0, token.start()) + 1)
         return token[0]
 
     return _TOML_TOKEN.sub(without, text)

@@ -134,7 +134,7 @@ _PATHS = (
     *UNCACHED_FIELDS,
 )
 _FIRST_NAMES = frozenset(name for path in _PATHS for name in path.split(" + ")[0].split(".")[:1])
-_MAX_DETAILS = 1000
+_MAX_DETAILS = 100
 _MAX_TOKENS = 2**53
 _DIGITS = len(str(_MAX_TOKENS))
 
@@ -192,7 +192,7 @@ def may_report(event: object) -> bool:
         elif hasattr(type(event), "__pydantic_extra__"):  # the clients of OpenAI, Anthropic and Google
             fields = {**vars(event), **(getattr(event, "__pydantic_extra__", None) or {})}
         else:
-            return True
+            return any(getattr(event, name, None) is not None for name in _FIRST_NAMES)
         return any(fields.get(name) is not None for name in _FIRST_NAMES)
     except Exception:  # noqa: BLE001 - the value is of an unknown class, which may raise anything
         return True
@@ -230,6 +230,8 @@ def _number_at(value: object, path: str) -> int | None:
     parents = [value]
     for name in names:
         parent = _attribute(parents[0], name)
+        if parent is None:
+            return None
         listed = items_of(parent, _MAX_DETAILS)
         parents = [parent] if listed is None else listed
         if not parents:
@@ -251,13 +253,15 @@ def _value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever a client
     names, terms = _parsed(path)
     for name in (*names, *terms):
         value = _attribute(value, name)
+        if value is None:
+            return None
     return value
 
 
 def _attribute(value: object, name: str) -> Any:  # noqa: ANN401 - whatever a client's library returns
     """Returns the item or attribute of that name; None where there is none or reading it fails."""
     try:
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):  # a plain dict is the usual case, and told at once
             return value.get(name)
         return None if value is None or isinstance(value, str | int | float | list) else getattr(value, name, None)
     except Exception:  # noqa: BLE001 - the value is of an unknown class, which may raise anything

@@ -18,10 +18,10 @@ from cacheunit_build.adapters.tokenizers.engines import HuggingFaceEngine, Tikto
 from cacheunit_build.adapters.tokenizers.post_processor import start_tokens
 from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
     PROVEN_PATTERNS,
-    added_tokens,
     ordinary_tokens,
     read_ranks,
     to_encoding,
+    token_ids,
 )
 from cacheunit_build.adapters.tokenizers.vocabulary import ControlTokens, Vocabulary
 from cacheunit_build.adapters.tokenizers.vocabulary_cache import Ranks, VocabularyCache
@@ -31,7 +31,7 @@ from cacheunit_build.domain.fingerprint import PREFIX
 from cacheunit_build.domain.paths import normal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from cacheunit_build.domain.target import TokenizerSpec
 
@@ -127,6 +127,8 @@ class LocalTokenizerLoader:
             return _VocabularyFile(data=_bounded(data, spec.path), name=spec.path, source=None)
         source = _source(spec)
         for path in existing_files(source):
+            if not _is_inside(path, normal_path(str(spec.file))):
+                raise fail(f'the vocabulary "{spec}" leads out of its package through a link', path=path)
             try:
                 return _VocabularyFile(data=_read_vocabulary(Path(path)), name=str(spec), source=source)
             except OSError as error:
@@ -145,6 +147,11 @@ def _source(spec: TokenizerSpec) -> str:
     if not all(part.replace("-", "_").isidentifier() for part in name.split(".")):
         raise fail(f'"{shortened(name)}" is not the name of a package')
     return package_source(name, normal_path(str(spec.file)))
+
+
+def _is_inside(path: str, file: str) -> bool:
+    """Returns whether the file at `path`, which is `file` in a package, is in that package by its links too."""
+    return Path(path).resolve().is_relative_to(Path(path.removesuffix(file)).resolve())
 
 
 def _read_vocabulary(file: Path) -> bytes:
@@ -189,38 +196,41 @@ def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCac
             ordinary=ranks.ordinary,
             files=files,
         )
-    engine = HuggingFaceEngine(file.data, file.name)  # first, since it refuses what is not a valid tokenizer.json
+    engine = HuggingFaceEngine(file.data, file.name)
     try:
-        parsed = json.loads(file.data)
+        json.loads(file.data)  # the library also accepts some texts that are not JSON
+        added = engine.added_tokens()
         return Vocabulary(
             engine=engine,
             identity=PREFIX + digest,
             label=REFERENCE,
-            control_tokens=ControlTokens(added_tokens(parsed)),
-            splits_at_controls=_splits_at_controls(parsed),
-            ordinary=ordinary_tokens(parsed),
+            control_tokens=ControlTokens(token_ids(added)),
+            splits_at_controls=_splits_at_controls(engine, added),
+            ordinary=ordinary_tokens(added),
             files=files,
-            start_tokens=start_tokens(parsed),
+            start_tokens=start_tokens(engine.component("post_processor")),
         )
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        # The library reads more forms than it writes.
         what = f"{type(error).__name__}: {shortened(str(error))}"
         raise fail(f'vocabulary "{file.name}" is not a tokenizer.json of a known form: {what}') from None
 
 
-def _splits_at_controls(parsed: dict[str, Any]) -> bool:
+def _splits_at_controls(engine: HuggingFaceEngine, added: Sequence[dict[str, Any]]) -> bool:
     """Returns whether the text on either side of an added token is encoded as if it stood alone.
 
     That is not so if a token takes neighbouring white space with it, if it is searched for in normalized text, or if
-    the first piece of a text is encoded differently from later ones.
+    the first piece of a text is encoded differently from later ones. Tokens marked `normalized` are searched for after
+    the others, so that one that overlaps another may not be the first in the text.
     """
-    added = parsed.get("added_tokens", ())
     # The flags and types are those of the tokenizer.json format of Hugging Face tokenizers.
     exact = all(not (token["lstrip"] or token["rstrip"] or token["single_word"]) for token in added)
-    normalizes = bool((parsed.get("normalizer") or {}).get("normalizers", parsed.get("normalizer")))
-    searched_raw = not normalizes or not any(token["normalized"] for token in added)
-    splitting = json.dumps(parsed.get("pre_tokenizer"))
-    return exact and searched_raw and "Metaspace" not in splitting and '"add_prefix_space": true' not in splitting
+    normalizer = engine.component("normalizer")
+    normalizes = bool((normalizer or {}).get("normalizers", normalizer))
+    searched_late = {character for token in added if token["normalized"] for character in token["content"]}
+    searched_first = {character for token in added if not token["normalized"] for character in token["content"]}
+    in_order = searched_late.isdisjoint(searched_first) and not (normalizes and searched_late)
+    splitting = json.dumps(engine.component("pre_tokenizer"))
+    return exact and in_order and "Metaspace" not in splitting and '"add_prefix_space": true' not in splitting
 
 
 _PATCHING = threading.Lock()

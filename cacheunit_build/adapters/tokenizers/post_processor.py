@@ -11,16 +11,16 @@ StartTokens = tuple[tuple[str, int], ...]
 """The text and the id of each token in front of a text, in order."""
 
 
-def start_tokens(parsed: Mapping[str, Any]) -> StartTokens | None:
+def start_tokens(post_processor: Mapping[str, Any] | None) -> StartTokens | None:
     """Returns the tokens that are put in front of a text; None if the post-processor is of an unknown kind.
 
     What it adds after the text, such as `</s>`, follows the user's words, and so is never part of a prefix. The kinds
     are those of Hugging Face tokenizers 0.23.
 
     Args:
-        parsed: a `tokenizer.json`.
+        post_processor: the post-processor of a `tokenizer.json`.
     """
-    adding = [part for part in _processors(parsed.get("post_processor")) if part.get("type") != "ByteLevel"]
+    adding = [part for part in _processors(post_processor) if part.get("type") != "ByteLevel"]
     if not adding:
         return ()
     kind = adding[0].get("type")

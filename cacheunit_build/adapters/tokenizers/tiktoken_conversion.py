@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.adapters.tokenizers.vocabulary_cache import Ranks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import tiktoken
 
 _CJK = "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
@@ -51,14 +53,14 @@ PROVEN_PATTERNS = {
 def read_ranks(data: bytes) -> Ranks:
     """Reads the tokens of a proven `tokenizer.json` from its bytes."""
     parsed = json.loads(data)
-    controls = added_tokens(parsed)
+    controls = token_ids(parsed["added_tokens"])
     to_byte = _bytes_by_character()
     tokens = {
         bytes(to_byte[character] for character in token): rank
         for token, rank in parsed["model"]["vocab"].items()
         if token not in controls
     }
-    return Ranks(tokens=tokens, controls=controls, ordinary=ordinary_tokens(parsed))
+    return Ranks(tokens=tokens, controls=controls, ordinary=ordinary_tokens(parsed["added_tokens"]))
 
 
 def to_encoding(ranks: Ranks, pattern: str) -> tiktoken.Encoding:
@@ -70,17 +72,17 @@ def to_encoding(ranks: Ranks, pattern: str) -> tiktoken.Encoding:
     )
 
 
-def added_tokens(parsed: dict[str, Any]) -> dict[str, int]:
-    """Returns the added tokens of a parsed `tokenizer.json`, which are matched before any splitting: text -> id."""
-    return {token["content"]: token["id"] for token in parsed.get("added_tokens", ()) if token["content"]}
+def token_ids(added: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Returns the ids of the added tokens of a `tokenizer.json`, which are matched before any splitting: text -> id."""
+    return {token["content"]: token["id"] for token in added}
 
 
-def ordinary_tokens(parsed: dict[str, Any]) -> frozenset[str]:
+def ordinary_tokens(added: Sequence[dict[str, Any]]) -> frozenset[str]:
     """Returns the added tokens that are ordinary text rather than control tokens.
 
     They are not marked `special`, and are a single character, letters, or white space: "ä", "    ".
     """
-    texts = (token["content"] for token in parsed.get("added_tokens", ()) if not token["special"])
+    texts = (token["content"] for token in added if not token["special"])
     return frozenset(text for text in texts if len(text) == 1 or text.isspace() or text.isalpha())
 
 

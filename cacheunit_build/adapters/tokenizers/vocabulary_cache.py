@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DIGEST = hashlib.sha256().digest_size
 _HEAD = struct.Struct("<I")
+_MOST_ID = 2**32 - 1
 _CODE = ("vocabulary_cache.py", "tiktoken_conversion.py", "loader.py")
 """The modules that decide what a cached vocabulary contains."""
 
@@ -85,7 +86,7 @@ class VocabularyCache:
                 return None
             return _unpack(body[_DIGEST:])
         # A file with a right checksum may still have been written by hand, with any values.
-        except (OSError, ValueError, TypeError, KeyError, struct.error):
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, struct.error):
             return None
 
 
@@ -118,14 +119,19 @@ def _unpack(data: memoryview) -> Ranks:
     """Decodes the bytes that `_pack` made; raises one of the errors that `_load` catches if they are incomplete."""
     (size,) = _HEAD.unpack_from(data)
     fields = json.loads(bytes(data[_HEAD.size : _HEAD.size + size]))
-    numbers = struct.Struct(f"<{fields['tokens']}I")
+    numbers = struct.Struct(f"<{fields['tokens']:d}I")
     start = _HEAD.size + size
     # Lengths 1, 2, 2 -> ends 0, 1, 3, 5 -> tokens[0:1], tokens[1:3], tokens[3:5].
     ends = accumulate(numbers.unpack_from(data, start), initial=0)
     ids = numbers.unpack_from(data, start + numbers.size)
-    tokens = bytes(data[start + 2 * numbers.size :])
-    return Ranks(
-        tokens=dict(zip((tokens[begin:end] for begin, end in pairwise(ends)), ids, strict=True)),
-        controls=fields["controls"],
-        ordinary=frozenset(fields["ordinary"]),
-    )
+    block = bytes(data[start + 2 * numbers.size :])
+    tokens = dict(zip((block[begin:end] for begin, end in pairwise(ends)), ids, strict=True))
+    controls, ordinary = fields["controls"], fields["ordinary"]
+    all_ids = [*ids, *controls.values()]
+    distinct = len(tokens) == len(ids) and len(set(all_ids)) == len(all_ids)
+    # tiktoken panics on two tokens with one id, and on ids of more than 32 bits.
+    if not (distinct and all(type(token_id) is int and 0 <= token_id <= _MOST_ID for token_id in all_ids)):
+        raise ValueError("the ids are not distinct numbers of 32 bits")
+    if not (isinstance(ordinary, list) and all(isinstance(text, str) for text in ordinary)):
+        raise TypeError("the ordinary tokens are not a list of texts")
+    return Ranks(tokens=tokens, controls=controls, ordinary=frozenset(ordinary))
