@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import hashlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -300,6 +301,8 @@ def test_a_link_that_leads_out_of_the_package_is_refused(tmp_path: Path, monkeyp
         with pytest.raises(CacheunitError, match="leads out of its package through a link"):
             load_from("vocabularies", file)
     assert load_from("vocabularies", "inside.json")
+    pinned = TokenizerSpec(package="vocabularies", file="out.json", sha256=hashlib.sha256(data).hexdigest())
+    assert LocalTokenizerLoader(lambda _: None).load(pinned)
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".", ".x", "x.", "a..b", "/etc", "a/b", "x y", "a\x00", "9"])
