@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cacheunit_build.adapters.system.secret_scanner import secret_scanner
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.prefix_linter import _text_matches
 from cacheunit_build.lint.rules.cu1_volatile import _COUNT
@@ -13,6 +14,8 @@ from cacheunit_build.lint.source_locator import SourceTexts
 from cacheunit_build.lint.suppressions import parse_suppressions
 
 SIZE = 20_000
+HUGE = 300_000
+"""Characters of a text for which anything but linear work takes minutes."""
 REPEATED = (
     *("a", " ", "1", "[", "<", "-----", "`", "\n", "&", "a.", "a@", "{", "{{", "/home/", "\\u00", "0x", "12:", "2026-"),
     *("123 ", "\U000e0041", "\u200d", "\ufe0f", "\u200b", "2026-11-30 ", "Nov 3, 2026 ", "x.lan ", "10.20.30.40 "),
@@ -55,3 +58,25 @@ def test_a_place_is_found_in_a_line_that_repeats_it_very_often() -> None:
     line = "\u200b" * SIZE
     texts = SourceTexts(lambda _: line.encode())
     assert texts.column("a.md", 1, line, (100, 101)) == 101
+
+
+@pytest.mark.parametrize("repeated", ["`", "```", "<example>", "<example></aexample>"])
+def test_the_parts_of_a_text_that_are_examples_are_found_in_linear_time(repeated: str) -> None:
+    text = f"Today is 2026-11-30.\n{repeated * (HUGE // len(repeated))}"
+    assert [match.rule.code for match in _text_matches(Segment(kind="system", text=text))] == ["CU102"]
+
+
+def test_an_example_element_ends_at_the_next_end_of_its_name() -> None:
+    text = "<Example a='b'>x<badexamples></example></badexamples><example>y<example></example>z"
+    segment = Segment(kind="system", text=text)
+    assert [segment.in_example(text.index(mark)) for mark in "xyz"] == [True, True, False]
+    assert not segment.in_example(text.index("</bad"))
+
+
+@pytest.mark.parametrize("repeated", ["/", "://", "sk-", "BEGIN PRIVATE KEY"])
+def test_secrets_are_searched_for_in_linear_time(repeated: str) -> None:
+    scan = secret_scanner()
+    assert scan is not None
+    token = "gh" + "p_" + "q7rT9zUw2kLmN4pX8vB3cD6fG1hJ5sA0yE2i"
+    text = f"{repeated * (HUGE // 6 // len(repeated))} {token} {'x ' * 999}"
+    assert {text[start:end] for start, end, _ in scan(text)} == {token}

@@ -337,3 +337,100 @@ def test_braces_of_another_language_get_a_hint_that_names_raw(source: str) -> No
     error = message({"a.j2": f"x\n{source}\n"})
     assert error.startswith("templates/a.j2:2: ")
     assert "{% raw %}" in error
+
+
+# Work and memory that no other bound sees
+
+LONG = "{% set a = 'x' * 90000 ~ 'y' %}{% set b = 'x' * 90000 ~ 'z' %}"
+COLLIDING = "range(0, (2**61 - 1) * 9000, 2**61 - 1)"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(f"{LONG}{{{{ {use} }}}}" for use in ("a in [b] * 2000", "([b] * 2000).count(a)", "([b] * 2000).index(a)")),
+        *(f"{{{{ ({COLLIDING}{use})|length }}}}" for use in ("|unique|list", "|list|unique|list")),
+        *(f"{{{{ {use % COLLIDING} }}}}" for use in ("{}.fromkeys(%s)", "dict(%s|batch(2))", "namespace(%s|batch(2))")),
+        "{% for x in range(99) %}{% set d = {"
+        + ", ".join(f"{i * (2**61 - 1)}: 1" for i in range(999))
+        + "} %}{% endfor %}",
+        "{% for x in range(999) %}{% set d = dict.fromkeys(range(9000)) %}{% endfor %}",
+    ],
+)
+@pytest.mark.usefixtures("few_steps")
+def test_work_that_only_certain_values_cause_is_refused(source: str) -> None:
+    assert f"templates/a.j2:1: {STEPS}" in message({"a.j2": source}, VALUES)
+
+
+@pytest.mark.parametrize(
+    "grows",
+    [
+        *("s.partition('x')", "s.rpartition('x')", "s.split('x', 1)", "s.rsplit('x', 1)", "s.splitlines()"),
+        "s|batch(1000)|list",
+    ],
+)
+def test_the_parts_of_a_text_count_as_texts(grows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_CHARACTERS", 400_000)
+    source = "{% set s = 'ax\\n' ~ 'b' * 9000 %}{% for i in range(99) %}{% set l = %s %}{% endfor %}"
+    error = message({"a.j2": source.replace("%s", grows)}, VALUES)
+    assert "a.j2:1: creates more than 400,000 characters of text" in error
+
+
+@pytest.mark.parametrize("use", ["sum(attribute='a.b', start=[])", "map(attribute='a')|sum(attribute='b', start=[])"])
+def test_a_sum_of_lists_counts_each_addition(use: str) -> None:
+    source = f"{{{{ ([{{'a': {{'b': [1]}}}}] * 9000)|{use}|length }}}}"
+    assert f"a.j2:1: {CHARACTERS}" in message({"a.j2": source})
+
+
+def test_sums_are_the_same_in_every_version_of_python() -> None:
+    source = "{{ ([0.1] * 10)|sum }} {{ [[1], [2]]|sum(start=[])|join }} {{ [{'a': 3}]|sum('a', 4) }}"
+    assert text({"a.j2": source}) == "0.9999999999999999 12 7"
+    assert "join texts by |join" in message({"a.j2": "{{ ['a']|sum(start='') }}"})
+
+
+# Messages
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        *(("{% include % %}", "name of a template must be text, not "),),
+        *(("{% extends % %}", "name of a template must be text, not "),),
+        *(("{% import % as x %}", "name of a template must be text, not "),),
+    ],
+)
+@pytest.mark.parametrize("name", ["1", "[1]", "s.upper", "d"])
+def test_the_name_of_a_template_must_be_text(source: str, expected: str, name: str) -> None:
+    error = message({"a.j2": "\n" + source.replace(" % ", f" {name} ")}, VALUES)
+    assert error.startswith(f"templates/a.j2:2: the {expected}")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ []|first }}", "No first item, sequence was empty"),
+        ("{% for x in l %}{{ loop.previtem.name }}{% endfor %}", "there is no previous item"),
+        ("{% include z %}", "the name of the template is null, or a list without names"),
+        ("{% set d.a = 1 %}", "cannot assign attribute on non-namespace object"),
+        ("{% set _ = l.append(1) %}", "{% set ns.items = ns.items + [item] %}"),
+        ("{% do l.append(1) %}", "{% set ns.items = ns.items + [item] %}"),
+        ("{{ s|upper(1, 2) }}", "TypeError: upper() takes"),
+        ("{{ range(a=1) }}", "TypeError: range() got an unexpected keyword argument"),
+        ("{{ s.upper(**1) }}", "TypeError: call() argument after ** must be a mapping"),
+        ("{{ '%' % 1 }}", "ValueError: incomplete format"),
+        ("x{#", '"{#" is not closed'),
+        ("x{%- raw %}\n", '"{%- raw %}" is not closed'),
+        ("{{ d['" + "x" * 9000 + "'] }}", 'xxx…" is undefined: a mapping has no such key'),
+        ("{% include 'x' * 9000 %}", 'xxx…"'),
+    ],
+)
+def test_messages_name_the_line_and_what_helps(source: str, expected: str) -> None:
+    error = message({"a.j2": f"\n{source}"}, VALUES)
+    assert error.startswith("templates/a.j2:2: ")
+    assert expected in error
+    assert len(error) < 700
+
+
+def test_loops_can_be_left_early() -> None:
+    source = "{% for i in l %}{% if i == 'two' %}{% continue %}{% endif %}{{ i }}{% break %}{% endfor %}"
+    assert text({"a.j2": source}, VALUES) == "1"

@@ -21,10 +21,10 @@ _TOML_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _TOML_NAMES = rf"{_TOML_NAME}(?:[ \t]*\.[ \t]*{_TOML_NAME})*"
 _TOML_LINE = re.compile(rf"^[ \t]*(?:(\[\[?)[ \t]*({_TOML_NAMES})[ \t]*\]|({_TOML_NAMES})[ \t]*=)", re.MULTILINE)
 _LONG_STRING = (
-    r'"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"{3,5}'  # """…""", whose last quotes may belong to the text
-    r"|'{3}[^']*(?:'(?!'')[^']*)*'{3,5}"
+    r'"{3}[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*+"{3,5}'  # """…""", whose last quotes may belong to the text
+    r"|'{3}[^']*+(?:'(?!'')[^']*+)*+'{3,5}"
 )
-_SHORT_STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"' + r"|'[^'\n]*'"
+_SHORT_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"' + r"|'[^'\n]*'"
 _PART = rf"(?:[A-Za-z0-9_-]+|{_SHORT_STRING})"
 # A string over several lines, a comment, a key with its dots, or a bracket.
 _TOML_TOKEN = re.compile(rf"({_LONG_STRING})|#[^\n]*|({_PART}(?:[ \t]*\.[ \t]*{_PART})*)|[\[\]{{}}]", re.DOTALL)

@@ -43,7 +43,7 @@ class Match(Problem):
 
 
 # From ``` or ~~~ to the same fence, or to the end of the text.
-_FENCED_BLOCK = re.compile(r"^[ \t>]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FENCED_BLOCK = re.compile(r"^[ \t>]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t>]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _BLANK_LINES = r"[ \t]*\n(?:[ \t]*\n)+"
 # Indented code in Markdown; group 1 is the code. What follows an item of a list only continues that item.
 _INDENTED_BLOCK = re.compile(
@@ -54,8 +54,8 @@ _INDENTED_BLOCK = re.compile(
 _LITERAL_BLOCK = re.compile(rf"::{_BLANK_LINES}((?:(?: {{2}}|\t)[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
 # `code` or ``code``, on one line.
 _INLINE_CODE = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]+\1(?!`)")
-# <example>…</example>, <badexamples>…</badexamples>
-_EXAMPLE_ELEMENT = re.compile(r"<([a-z]*examples?)\b[^<>]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
+# <example>, <badexamples lang="de">, </example>; group 1 is the slash, group 2 the name.
+_EXAMPLE_TAG = re.compile(r"<(/?)([a-z]*examples?)\b([^<>]*)>", re.IGNORECASE)
 # "## Example answers"; group 1 is the level.
 _EXAMPLE_HEADING = re.compile(r"^(#{1,6}) [^\n]*\bexamples?\b[^\n]*$", re.MULTILINE | re.IGNORECASE)
 # The text before a match that makes it an argument or a part of a URL: `call("`, `https://x.test/`.
@@ -106,6 +106,22 @@ class Spans:
         return index >= 0 and span[0] < self.ends[index]
 
 
+def _example_elements(text: str) -> list[tuple[int, int]]:
+    """Returns the spans from the start of each example element to the next end of one with the same name."""
+    tags = list(_EXAMPLE_TAG.finditer(text))
+    ends: dict[str, list[int]] = {}
+    for tag in tags:
+        if tag[1] and not tag[3]:
+            ends.setdefault(tag[2].lower(), []).append(tag.end())
+    spans: list[tuple[int, int]] = []
+    for tag in tags:
+        closing = ends.get(tag[2].lower(), [])
+        index = bisect_right(closing, tag.end())
+        if not tag[1] and index < len(closing) and not (spans and tag.start() < spans[-1][1]):
+            spans.append((tag.start(), closing[index]))
+    return spans
+
+
 @dataclass(frozen=True, kw_only=True)
 class Segment:
     """One text that the model reads: the system text, an example turn, or a text of a tool.
@@ -125,7 +141,7 @@ class Segment:
     @cached_property
     def _example_spans(self) -> Spans:
         """The parts that are marked as examples, by an element or by the heading above them."""
-        spans = [match.span() for match in _EXAMPLE_ELEMENT.finditer(self.text)]
+        spans = _example_elements(self.text)
         for heading in _EXAMPLE_HEADING.finditer(self.text):
             next_heading = re.compile(rf"^#{{1,{len(heading[1])}}} ", re.MULTILINE).search(self.text, heading.end())
             spans.append((heading.start(), next_heading.start() if next_heading else len(self.text)))

@@ -142,7 +142,7 @@ def _refuse_lone_surrogates(text: str, path: str) -> None:
             raise fail(f"{escape[1]} is half of a surrogate pair, not a character", path=path, line=line)
 
 
-_LEXEME = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_LEXEME = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 """A string with its quotes, a bracket, comma or colon, or a number or name."""
 
 

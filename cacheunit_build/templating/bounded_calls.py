@@ -12,7 +12,7 @@ from cacheunit_build.templating.budget import CHARACTERS_PER_STEP, ITEM_CHARACTE
 from cacheunit_build.templating.plain_data import check_number, format_value, measure, text_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from cacheunit_build.templating.budget import RenderBudget
 
@@ -122,6 +122,9 @@ _METHODS: dict[str, Callable[[str, Arguments, Options], int]] = {
 }
 """Method of a text -> the most characters that its result can have; others at most triple it (in another case)."""
 
+_SPLITTING = ("split", "rsplit", "splitlines", "partition", "rpartition")
+"""Methods whose results are parts of the text, each a copy."""
+
 FILTERS: dict[str, Callable[[str, Arguments, Options], int]] = {
     "center": _padded,
     "replace": _replaced,
@@ -178,14 +181,17 @@ def check_method(owner: object, name: str, arguments: Arguments, options: Option
     """
     if name in _NO_DATA:
         raise SecurityError(f"the method {name} works on {_NO_DATA[name]}, which are not plain data")
-    arguments = tuple(list(budget.counted(value)) if isinstance(value, Iterator) else value for value in arguments)
+    read = Iterator | range if name == "fromkeys" else Iterator
+    arguments = tuple(list(budget.counted(value)) if isinstance(value, read) else value for value in arguments)
     sizes = sum(text_size(value, budget) for value in (*arguments, *options.values()))
     if not isinstance(owner, str):
-        if isinstance(owner, Sized) and name in ("copy", "count", "index", "fromkeys", "isdisjoint"):
-            text_size(owner, budget)
+        if isinstance(owner, Sized) and name in ("copy", "count", "index", "isdisjoint"):
+            budget.scan(text_size(owner, budget))
             budget.create(ITEM_CHARACTERS * (len(owner) + sizes))
         return arguments
     budget.scan(len(owner))
+    if name in _SPLITTING:
+        budget.create(len(owner))  # the parts together; what they count by their number comes on top
     if name == "join":
         items = arguments[0] if arguments and isinstance(arguments[0], Sized) else ()
         budget.require(sizes + len(owner) * len(items))
@@ -207,7 +213,9 @@ def check_filter(name: str, value: Any, arguments: Arguments, options: Options, 
     Raises:
         LimitError: it would exceed the budget.
     """
-    if name in READING_FILTERS and isinstance(value, Iterator):
+    if (name in READING_FILTERS and isinstance(value, Iterator)) or (
+        name in COMPARING_FILTERS and isinstance(value, range)
+    ):
         value = list(budget.counted(value))
     if isinstance(value, str):
         _check_text_filter(name, value, arguments, options, budget)
@@ -224,10 +232,10 @@ def check_filter(name: str, value: Any, arguments: Arguments, options: Options, 
     if name in ("batch", "slice"):
         parts = _integer(arguments, options, 0, "linecount" if name == "batch" else "slices", 0)
         budget.require(ITEM_CHARACTERS * parts)
+        if isinstance(value, str):
+            budget.create(PART_CHARACTERS * len(value))
     if name == "round" and _integer(arguments, options, 0, "precision", 0) > MAX_DIGITS:
         raise LimitError(f"rounds to more than {MAX_DIGITS:,} digits")
-    if name == "sum":
-        _check_sum(value, arguments, options, budget)
     return value
 
 
@@ -269,15 +277,3 @@ def _check_markup(text: str, budget: RenderBudget) -> None:
 def _check_words(text: str, budget: RenderBudget) -> None:
     """Counts the steps of looking for addresses: brackets at the end of a word are searched from each character."""
     budget.step(sum(len(word) * len(word) // 16 for word in text.split()))
-
-
-def _check_sum(value: Iterable[Any], arguments: Arguments, options: Options, budget: RenderBudget) -> None:
-    """Counts the sum of lists: each addition copies the list so far."""
-    start = arguments[1] if len(arguments) > 1 else options.get("start", 0)
-    if isinstance(start, list | tuple) and isinstance(value, Sized):
-        attribute = arguments[0] if arguments else options.get("attribute")
-        total = len(start)
-        for item in value:
-            part = item if attribute is None else getattr(item, "get", lambda _: ())(attribute)
-            total += len(part) if isinstance(part, Sized) else 0
-            budget.create(ITEM_CHARACTERS * total)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sized
+from collections.abc import Collection, Generator, Iterator, Sized
 from functools import wraps
 from types import BuiltinMethodType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateSyntaxError
 from jinja2.exceptions import SecurityError, UndefinedError
+from jinja2.filters import make_attrgetter
 from jinja2.runtime import BlockReference, LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import missing
+from jinja2.utils import Namespace, missing
 from markupsafe import Markup
 
 from cacheunit_build.templating.bounded_calls import PASSING_FILTERS, check_filter, check_method, check_result
 from cacheunit_build.templating.budget import (
     CALL_STEPS,
+    CHARACTERS_PER_STEP,
     ITEM_CHARACTERS,
     MAX_BITS,
     MAX_STEPS,
@@ -40,6 +42,9 @@ _COMPARING_TESTS = frozenset(
     ("eq", "==", "equalto", "ne", "!=", "lt", "<", "lessthan", "le", "<=", "gt", ">", "greaterthan", "ge", ">=", "in")
 )
 
+
+_NO_CONTEXT: Any = None
+"""Operators do not use the variables."""
 
 _SLOW_TEST = 8
 """How many times longer than a comparison it takes to see whether a text is lower or upper case."""
@@ -86,7 +91,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             del self.filters[name]
         for name in NONDETERMINISTIC["globals"]:
             del self.globals[name]
-        self.filters |= {"format": self._format, **filters}
+        self.filters |= {"format": self._format, "sum": self._sum, **filters}
         self.filters = {name: _bounded_filter(name, apply, self.budget) for name, apply in self.filters.items()}
         tests: Any = self.tests
         self.tests = {name: _bounded_test(name, apply, self.budget) for name, apply in tests.items()}
@@ -142,6 +147,12 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             self.budget.scan(_compared_size(value, self.budget))
         return value
 
+    def hashable(self, value: Any) -> Any:  # noqa: ANN401
+        """Returns a value that is hashed next as a key of a mapping."""
+        if isinstance(value, int):
+            self.budget.hash_number(value)
+        return self.comparable(value)
+
     def contains(self, item: Any, container: Any) -> bool:  # noqa: ANN401
         """Returns whether an item is in a container: `item in container`."""
         self.comparable(item)
@@ -149,8 +160,12 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             self.budget.scan(len(container))
         elif isinstance(container, Iterator):
             container = list(self.budget.counted(container))
-        elif isinstance(container, Sized) and not isinstance(container, dict):
-            if not isinstance(item, str | int | float | None):
+        elif isinstance(container, Collection) and not isinstance(container, dict):
+            if isinstance(item, str) and len(item) >= CHARACTERS_PER_STEP and not isinstance(container, range):
+                # Texts are compared only where they are equally long.
+                equal = sum(isinstance(other, str) and len(other) == len(item) for other in container)
+                self.budget.scan(equal * len(item))
+            elif not isinstance(item, str | int | float | None):
                 self.comparable(container)
             self.budget.step(len(container) // CALL_STEPS)
         return item in container
@@ -205,7 +220,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             finally:
                 self.budget.leave(depth)
         owner = getattr(function, "__self__", None)
-        if isinstance(owner, str | int | float | dict | list | tuple | range):
+        if owner is dict or isinstance(owner, str | int | float | dict | list | tuple | range):
             own_options = {key: value for key, value in options.items() if not key.startswith("_")}
             arguments = check_method(owner, function.__name__, arguments, own_options, self.budget)
             result = super().call(context, function, *arguments, **options)
@@ -219,7 +234,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         elif not isinstance(function, type):
             for value in arguments:
                 self.comparable(value)  # loop.changed() compares values
-        elif function is dict and arguments:
+        elif arguments and issubclass(function, dict | Namespace):
             arguments = (self._read(arguments[0]), *arguments[1:])
         return super().call(context, function, *arguments, **options)
 
@@ -241,6 +256,14 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         if len(items) > MAX_STEPS:
             raise LimitError(f"a range of more than {MAX_STEPS:,} steps")
         return items
+
+    def _sum(self, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:  # noqa: ANN401
+        """The filter `sum`: adds from left to right, since Python 3.12 and later round sums of floats differently."""
+        if isinstance(start, str):
+            raise TypeError("sum adds numbers and lists; join texts by |join")
+        for value in values if attribute is None else map(make_attrgetter(self, attribute), values):
+            start = self.call_binop(_NO_CONTEXT, "+", start, value)
+        return start
 
     def _format(self, value: object, /, *arguments: Any, **options: Any) -> str:
         """The filter `format`: `value % arguments`."""

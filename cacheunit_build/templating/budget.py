@@ -33,6 +33,9 @@ CALL_STEPS = 8
 TEMPLATE_STEPS = 200
 """Steps of loading a template, which is read again each time."""
 
+HASH_MODULUS = 2**61 - 1
+"""Python hashes an integer modulo this: equal hashes, which make a mapping slow, are easily found for larger ones."""
+
 CHARACTERS_PER_STEP = 256
 """How many characters are compared, searched or copied in the time of one step."""
 
@@ -72,7 +75,7 @@ class DepthError(LimitError):
 class RenderBudget:
     """Counts what one render uses; only one thread at a time may render with it."""
 
-    __slots__ = ("_characters", "_nested", "_steps")
+    __slots__ = ("_characters", "_large_numbers", "_nested", "_steps")
 
     def __init__(self) -> None:
         self.reset()
@@ -81,6 +84,7 @@ class RenderBudget:
         """Starts a new render."""
         self._steps = 0
         self._characters = 0
+        self._large_numbers = 0
         self._nested: list[str | None] = []  # the templates being rendered; None for a call
 
     def step(self, steps: int = 1) -> None:
@@ -106,6 +110,12 @@ class RenderBudget:
         """Counts the steps of reading a text of so many characters."""
         if characters >= CHARACTERS_PER_STEP:
             self.step(characters // CHARACTERS_PER_STEP)
+
+    def hash_number(self, number: int) -> None:
+        """Counts the steps of looking up a number that is hashed next: all large ones may have the same hash."""
+        if abs(number) >= HASH_MODULUS:
+            self._large_numbers += 1
+            self.step(self._large_numbers // 16)
 
     def counted(self, items: Iterable[object]) -> Iterator[object]:
         """Yields the items, and counts each as a step."""

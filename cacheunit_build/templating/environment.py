@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound, pass_environment, pass_eval_context
-from jinja2.exceptions import SecurityError, UndefinedError
+from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
 from jinja2.filters import FILTERS
 from jinja2.runtime import Context, Undefined
 from jinja2.utils import missing
@@ -21,7 +21,7 @@ from cacheunit_build.parsing.json import SpelledFloat
 from cacheunit_build.templating.bounded_calls import require_json
 from cacheunit_build.templating.bounded_environment import BoundedEnvironment, value_position
 from cacheunit_build.templating.budget import TEMPLATE_STEPS
-from cacheunit_build.templating.plain_data import format_value
+from cacheunit_build.templating.plain_data import format_value, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,14 +95,23 @@ class DeterministicEnvironment(BoundedEnvironment):
             undefined=_StrictUndefined,
             autoescape=False,
             keep_trailing_newline=True,
+            extensions=["jinja2.ext.loopcontrols"],
         )
         self.referrers: dict[str, str] = {}
         self.used_variables: set[str] = set()
 
     def join_path(self, template: str, parent: str) -> str:
         """Returns the name unchanged, since names are relative to the template folder; records who refers to it."""
+        if not isinstance(template, str | Undefined):
+            raise TemplateRuntimeError(f"the name of a template must be text, not {type_name(template)}")
         self.referrers[template] = parent
         return template
+
+    def select_template(self, names: Any, *options: Any) -> Any:  # noqa: ANN401
+        """Loads the first template of a list that exists."""
+        if names and not isinstance(names, list | tuple | Undefined):
+            names = [names]  # no name, which join_path tells
+        return super().select_template(names, *options)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401
         """Evaluates an operator; refuses sets, which have no order, as d.keys() - ['x'] would be."""

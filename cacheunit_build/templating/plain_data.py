@@ -63,6 +63,7 @@ _TYPE_NAMES = {
     "Joiner": "a joiner",
     "Namespace": "a namespace",
     "TemplateReference": "a template",
+    "TemplateModule": "an imported template",
 }
 
 
@@ -113,6 +114,7 @@ def measure(value: Any, budget: RenderBudget) -> tuple[int, int, int]:  # noqa: 
             size += len(part) + ITEM_CHARACTERS
         elif isinstance(part, int):
             size += _NUMBER_CHARACTERS + part.bit_length() // 3
+            budget.hash_number(part)
         elif isinstance(part, _CONTAINERS):
             if depth > MAX_DEPTH:
                 raise LimitError(f"a value is nested more than {MAX_DEPTH} deep")

@@ -31,6 +31,7 @@ MAX_PARTS = 30_000
 
 _MAX_TAGS = 10_000
 _TAG = re.compile(r"\{[{%#]")
+_UNCLOSED = re.compile(r"(\{#[-+]?|\{%[-+]?\s*raw\s*-?%\})\n?\Z")
 
 _MAX_LOOPS = 19
 """How many loops Python can nest, with one block to spare."""
@@ -109,6 +110,9 @@ def parse_template(environment: Environment, source: str, name: str | None, file
         if number >= _MAX_TAGS:
             line = source.count("\n", 0, match.start()) + 1
             parser.fail(f"the template has more than {_MAX_TAGS:,} tags", line)
+    unclosed = _UNCLOSED.search(source)
+    if unclosed:  # Jinja misses only these, which nothing follows
+        parser.fail(f'"{unclosed[1]}" is not closed', source.count("\n", 0, unclosed.start()) + 1)
     try:
         template = parser.parse()
     except RecursionError:
@@ -157,6 +161,11 @@ def _count_steps(tag: nodes.Node) -> None:
         tag.test = nodes.Or(_step(_weight(tag.test) + 1), tag.test, lineno=tag.lineno)  # a step is None
 
 
+def _is_text(node: nodes.Expr) -> bool:
+    """Returns whether an expression is a literal text."""
+    return isinstance(node, nodes.Const) and isinstance(node.value, str)
+
+
 def _step(steps: int) -> nodes.Expr:
     """Returns an expression that counts steps: the compiler writes `environment.` and this name."""
     return nodes.EnvironmentAttribute(f"budget.step({steps})")
@@ -176,7 +185,7 @@ class BoundedGenerator(CodeGenerator):
     | `a[1:n]` | `environment.slice(a, slice(1, n, None))` |
     | `a in b` | `environment.contains(a, b)` |
     | `a == b` | `(environment.comparable(a) == environment.comparable(b))` |
-    | `{k: v}` | `{environment.comparable(k): v}` |
+    | `{k: v}` | `{environment.hashable(k): v}` |
 
     Nothing but literals is evaluated while a template is compiled.
     """
@@ -187,6 +196,11 @@ class BoundedGenerator(CodeGenerator):
         return super()._output_child_to_const(node, frame, finalize)
 
     # The names of the methods are Jinja's.
+
+    def visit_Assign(self, node: nodes.Assign, frame: Frame) -> None:  # noqa: N802
+        """Writes an assignment; its line comes first, since Jinja checks the target before."""
+        self.newline(node)
+        super().visit_Assign(node, frame)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
         """Writes the call that joins texts."""
@@ -235,16 +249,16 @@ class BoundedGenerator(CodeGenerator):
         """Writes a mapping whose keys are counted before they are hashed."""
         self.write("{")
         for item in node.items:
-            self._visit_comparable(item.key, frame, literal=isinstance(item.key, nodes.Const))
+            self._visit_comparable(item.key, frame, literal=_is_text(item.key), call="hashable")
             self.write(": ")
             self.visit(item.value, frame)
             self.write(", ")
         self.write("}")
 
-    def _visit_comparable(self, node: nodes.Expr, frame: Frame, *, literal: bool) -> None:
+    def _visit_comparable(self, node: nodes.Expr, frame: Frame, *, literal: bool, call: str = "comparable") -> None:
         """Writes an operand of a comparison; nothing needs to be counted if it, or the other one, is a literal."""
         if not literal:
-            self.write("environment.comparable(")
+            self.write(f"environment.{call}(")
         self.visit(node, frame)
         if not literal:
             self.write(")")

@@ -8,7 +8,9 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError, TemplateNotFound, TemplatesNotFound, TemplateSyntaxError
+from jinja2.exceptions import SecurityError
 
+from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
 from cacheunit_build.templating.bounded_environment import NONDETERMINISTIC, CalledValueError
 from cacheunit_build.templating.budget import MAX_DEPTH, DepthError, LimitError
@@ -18,6 +20,16 @@ from cacheunit_build.templating.plain_data import type_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+_LONGEST_MESSAGE = 500
+_PYTHON_NAME = re.compile(r"(?:\w+\.)*_?(?:sync_)?(?:do_)?(\w+\(\))")
+"""The name of a function in an error of Python: `sync_do_groupby()`, `BoundedEnvironment._range()`."""
+_CHANGING_METHODS = (
+    *("append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update"),
+)
+_CHANGES = (
+    "a template cannot change values: start with {% set ns = namespace(items=[]) %}, "
+    "and add by {% set ns.items = ns.items + [item] %}"
+)
 _QUOTED = re.compile(r"'(\w+)'")
 _RAW = "to print braces as they are, put {% raw %} in front of the text and {% endraw %} behind it"
 # Handlebars and Mustache: {{#each}}, {{/if}}, {{> partial}}, {{^empty}}, {{&raw}}, {{!-- comment --}}, {{{triple}}},
@@ -86,6 +98,7 @@ def explain_template_error(error: Exception, render: FailedRender) -> CacheunitE
     if isinstance(error, CacheunitError):
         return CacheunitError(*error.faults_at(path, line))
     message, hint = _describe(error, render)
+    message = _PYTHON_NAME.sub(r"\1", message)[:_LONGEST_MESSAGE]
     if line is not None and path is not None and isinstance(error, TemplateSyntaxError | MissingNameError):
         lines = (render.read(path) or b"").decode("utf-8", "replace").split("\n")
         if _FOREIGN_SYNTAX.search("".join(lines[line - 1 : line])):
@@ -120,6 +133,12 @@ def _describe_template_error(error: TemplateError, _render: FailedRender) -> tup
     return str(error), None
 
 
+@_describe.register(SecurityError)
+def _describe_security_error(error: SecurityError, _render: FailedRender) -> tuple[str, str | None]:
+    changes = re.search(rf"'({'|'.join(_CHANGING_METHODS)})' of '(?:list|dict)'", str(error))
+    return str(error), _CHANGES if changes else None
+
+
 @_describe.register(RecursionError)
 def _describe_recursion(_error: RecursionError, _render: FailedRender) -> tuple[str, str | None]:
     return "nested too deeply", "call or include less from within each other"
@@ -150,17 +169,21 @@ def _describe_called_value(error: CalledValueError, render: FailedRender) -> tup
 
 @_describe.register(TemplatesNotFound)
 def _describe_missing_templates(error: TemplatesNotFound, _render: FailedRender) -> tuple[str, str | None]:
+    if not error.templates:
+        return "the name of the template is null, or a list without names", None
     return f"none of the templates {', '.join(map(str, error.templates))} exists", None
 
 
 @_describe.register(TemplateNotFound)
 def _describe_missing_template(error: TemplateNotFound, render: FailedRender) -> tuple[str, str | None]:
-    return f'there is no template "{error.name}"', did_you_mean(str(error.name), render.templates())
+    return f'there is no template "{shortened(str(error.name))}"', did_you_mean(str(error.name), render.templates())
 
 
 @_describe.register(MissingNameError)
 def _describe_missing_name(error: MissingNameError, render: FailedRender) -> tuple[str, str | None]:
-    name = str(error.name)
+    if error.name is None:
+        return str(error).rstrip("."), 'test it before, as in "{% if … is defined %}", or use |default("")'
+    name = shortened(str(error.name))
     if error.owner is not None:
         keys = map(str, error.owner) if isinstance(error.owner, dict) else ()
         return f'"{name}" is undefined: {type_name(error.owner)} has no such key', did_you_mean(name, keys)
@@ -174,6 +197,8 @@ def _describe_missing_name(error: MissingNameError, render: FailedRender) -> tup
 @_describe.register(TemplateSyntaxError)
 def _describe_syntax_error(error: TemplateSyntaxError, render: FailedRender) -> tuple[str, str | None]:
     message = str(error.message)
+    if "unknown tag 'do'" in message:
+        return message, _CHANGES
     if "named '" not in message:
         return message, _RAW
     # "No filter named 'lowwer'.", "No test named 'evne'."

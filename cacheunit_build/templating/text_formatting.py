@@ -71,7 +71,7 @@ def _printed_values(specifiers: Sequence[tuple[str, ...]], values: Any, *, by_na
 
 def _printed(value: Any, conversion: str) -> Any:  # noqa: ANN401
     """Returns a value as the conversion of a pattern needs it."""
-    if conversion in "ra":
+    if conversion in ("r", "a"):
         raise TemplateRuntimeError(f"%{conversion} prints the spelling of Python; use %s or |tojson")
     if conversion == "c" and isinstance(value, int) and value in _SURROGATES:
         raise TemplateRuntimeError(f"U+{value:04X} is half of a surrogate pair, not a character")

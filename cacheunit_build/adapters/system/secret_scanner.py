@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ _EXCLUDED_DETECTORS = frozenset(("IPPublicDetector",))
 _PLACEHOLDER = re.compile(
     r"example|sample|dummy|fake|placeholder|changeme|your[-_]?|x{5,}|\*{3,}|(.)\1{7,}", re.IGNORECASE
 )
+_PIECE = 600
+"""Characters of a part of a line; secrets are at most half as long, or found by their first half."""
+_KEY = re.compile(r"[-\s\\n]*[A-Za-z0-9+/=]{20}")
+_LONG_LINE = re.compile(r"[^\n]{1000,}")
 _WORDS_WITH_HYPHENS = re.compile(r"[a-z]+(?:[-_][a-z]+)+")
 _PLACEHOLDER_WORDS = frozenset(
     ("pass", "password", "passwd", "pwd", "secret", "token", "pw", "key", "apikey", "api_key", "user")
@@ -35,17 +40,36 @@ def secret_scanner() -> SecretScanner | None:
         kinds: dict[tuple[int, int], str] = {}
         for match, kind in _secrets(text, patterns):
             kinds.setdefault(match.span(), kind)
-        return [(start, end, kind) for (start, end), kind in sorted(kinds.items())]
+        # A part of a line that ends inside a secret shows only its start.
+        ends = dict(sorted(kinds))
+        return [(start, end, kinds[start, end]) for start, end in sorted(ends.items())]
 
     return scan
 
 
 def _secrets(text: str, patterns: Sequence[tuple[Any, re.Pattern[str]]]) -> Iterator[tuple[re.Match[str], str]]:
     """Yields each match of a detector's pattern that is a secret, and the kind of secret."""
+    pieces = list(_pieces(text))
     for detector, pattern in patterns:
-        for match in pattern.finditer(text):
+        for match in chain.from_iterable(pattern.finditer(text, start, end) for start, end in pieces):
             if any(detector.analyze_string(match[0])) and not _is_placeholder(match):
                 yield match, detector.secret_type
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the parts of a text to search: whole lines; a very long one in parts that overlap.
+
+    Patterns of detect-secrets take time that grows with the square of a line without end.
+    """
+    start = 0
+    for line in _LONG_LINE.finditer(text):
+        if start < line.start():
+            yield start, line.start()
+        for begin in range(line.start(), line.end(), _PIECE // 2):
+            yield begin, min(begin + _PIECE, line.end())
+        start = line.end()
+    if start < len(text):
+        yield start, len(text)
 
 
 @cache
@@ -78,7 +102,7 @@ def _is_placeholder(match: re.Match[str]) -> bool:
     if is_templated_secret(secret) or is_prefixed_with_dollar_sign(secret) or is_sequential_string(secret):
         return True
     if match[0].startswith("BEGIN"):  # the heading of a private key: a secret only if the key follows it
-        return re.match(r"[-\s\\n]*[A-Za-z0-9+/=]{20}", match.string[match.end() :]) is None
+        return _KEY.match(match.string, match.end()) is None
     return _PLACEHOLDER.search(match[0]) is not None or _is_words(secret)
 
 
