@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cacheunit_build.adapters.storage import build_cache, build_stamp, durability, project_files, toolchain
 from cacheunit_build.adapters.storage.build_cache import BuildCache
 from cacheunit_build.adapters.storage.build_stamp import read_stamp
-from cacheunit_build.adapters.storage.cache_folder import CacheFolder
+from cacheunit_build.adapters.storage.cache_folder import MARK, CacheFolder
 from cacheunit_build.adapters.storage.file_stat import stat_of
 from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.templating.renderer import Renderer
@@ -926,9 +926,10 @@ def test_a_record_with_an_unexpected_structure_is_not_used(shop: Project, struct
     assert shop.files() == before
 
 
-def test_a_cache_that_cannot_be_written_changes_nothing(project: Project) -> None:
+def test_a_cache_that_cannot_be_written_changes_nothing(project: Project, user_cache: Path) -> None:
     project.write(BASE)
     (project.cache / RECORD).mkdir(parents=True)
+    (user_cache / MARK).touch()
     for _ in range(2):
         project.build()
         assert project.drift() == []

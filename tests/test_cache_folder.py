@@ -16,7 +16,7 @@ import pytest
 from test_build_cache import BASE, age_sources, compiled_by_build
 
 from cacheunit_build.adapters.storage import toolchain
-from cacheunit_build.adapters.storage.cache_folder import CacheFolder
+from cacheunit_build.adapters.storage.cache_folder import MARK, CacheFolder
 from cacheunit_build.adapters.storage.toolchain import software
 
 if TYPE_CHECKING:
@@ -109,6 +109,42 @@ def test_a_cache_inside_of_the_project_is_not_used(project: Project, monkeypatch
     project.write(BASE)
     assert "is inside of the project" in note_of(project)
     assert not project.path("cache").exists()
+
+
+def test_a_cache_around_the_project_is_not_used(cacheunit: Cacheunit, user_cache: Path, project: Project) -> None:
+    """`clean --all` would remove the project."""
+    inner = type(project)(root=user_cache / "projects/shop", cacheunit=cacheunit)
+    inner.root.mkdir(parents=True)
+    (user_cache / MARK).touch()
+    inner.write(BASE)
+    assert "the project is inside of" in note_of(inner)
+    assert inner.run("clean", "--all").code == 2
+    assert inner.path("prefixes/a.yaml").is_file()
+
+
+def test_a_folder_with_other_files_is_not_used_as_the_cache(project: Project, user_cache: Path) -> None:
+    """People have folders of these names, with files of these names, in their home."""
+    files = ["projects/site/root", "projects/site/page.html", "vocabularies/words.txt", "vocabularies/old.tmp"]
+    for name in files:
+        (user_cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (user_cache / name).write_text("not a folder")
+    project.write(BASE)
+    assert "it is not a cache of cacheunit" in note_of(project)
+    ran = project.run("clean", "--all")
+    assert (ran.code, "it is not a cache of cacheunit" in ran.err) == (2, True)
+    found = [path.relative_to(user_cache).as_posix() for path in user_cache.rglob("*") if path.is_file()]
+    assert sorted(found) == sorted(files)
+
+
+@pytest.mark.parametrize("name", ["", "lost+found"])
+def test_an_empty_folder_becomes_the_cache(project: Project, user_cache: Path, name: str) -> None:
+    (user_cache / name).mkdir(parents=True)
+    project.write(BASE)
+    project.build()
+    assert (user_cache / MARK).is_file()
+    project.path("templates/a.md.j2").write_text("Changed.\n")
+    project.build()
+    assert project.run("clean", "--all").code == 0
 
 
 def test_a_cache_that_came_with_the_checkout_is_not_even_read(

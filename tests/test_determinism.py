@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import site
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cacheunit_build.adapters.system.isolated_rebuild import IsolatedRebuild
 from cacheunit_build.builder.proof import prove
 from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.source_map import SourceLine
@@ -126,6 +129,33 @@ def test_a_check_proves_that_other_conditions_give_the_same_bytes(project: Proje
     ran = project.run("check", "--prove")
     expected = "ok: 3 rebuilds under other conditions, without a cache, gave the same bytes\n"
     assert (ran.code, ran.out.endswith(expected)) == (0, True), ran.out + ran.err
+
+
+def test_rebuilds_find_the_packages_of_this_process(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be in the user's home, or in a folder that PYTHONPATH names relative to the working folder."""
+    monkeypatch.chdir(project.root)
+    monkeypatch.setattr(sys, "path", [*sys.path, "own", "/else where"])
+    ran: list[dict[str, str]] = []
+
+    def run(*_: object, **keywords: Any) -> subprocess.CompletedProcess[bytes]:
+        ran.append(keywords["env"])
+        return subprocess.CompletedProcess((), 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    rebuild = IsolatedRebuild()
+    for conditions in rebuild.conditions:
+        rebuild(conditions, {}, ())
+    paths = [environment["PYTHONPATH"].split(os.pathsep) for environment in ran]
+    assert [path[-2:] for path in paths] == [[str(project.root / "own"), "/else where"]] * 3
+    assert {environment["PYTHONUSERBASE"] for environment in ran} == {site.getuserbase()}
+
+
+def test_a_rebuild_without_room_fails_with_a_reason(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": "One.\n"})
+    project.build()
+    monkeypatch.setattr(tempfile, "tempdir", str(project.root / "missing"))
+    ran = project.run("check", "--prove")
+    assert (ran.code, "a rebuild failed: cannot write a copy: No such file or directory" in ran.out) == (1, True)
 
 
 ENCODER = """\

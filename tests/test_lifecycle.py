@@ -16,6 +16,7 @@ import pytest
 
 from cacheunit_build.adapters.storage import atomic_commit
 from cacheunit_build.adapters.storage.project_files import DiskFiles
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -827,3 +828,25 @@ def test_a_closed_standard_output_is_not_a_bug(shop: Project) -> None:
 @pytest.mark.parametrize("command", ["build", "show a"])
 def test_a_closed_standard_output_does_not_change_the_exit_code(shop: Project, command: str) -> None:
     assert run_without_reader(shop, *command.split()) == (0, b"")
+
+
+def test_a_file_is_not_called_restored_if_another_build_swept_its_former_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds of two users do not exclude one another, and each removes temporary files."""
+    (tmp_path / "build").mkdir()
+    for name in ("changed", "removed"):
+        (tmp_path / "build" / name).write_bytes(b"old")
+    synced: list[object] = []
+
+    def sync(files: object) -> None:
+        synced.append(files)
+        if len(synced) == 2:  # what was moved into place, before the lock is
+            atomic_commit.remove_leftovers(tmp_path, "build")
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(atomic_commit, "sync_files", sync)
+    with pytest.raises(CacheunitError) as caught:
+        atomic_commit.commit(tmp_path, {"build/changed": b"new"}, ["build/removed"], b"{}")
+    hint = caught.value.faults[0].hint or ""
+    assert ('"build/changed"' in hint, '"build/removed"' in hint, "as it was" in hint) == (True, True, False)

@@ -156,6 +156,8 @@ class _Commit:
                     (self._root / path).unlink(missing_ok=True)
                 elif os.path.lexists(former):
                     former.replace(self._root / path)
+                elif path in self._staged or not os.path.lexists(self._root / path):  # another build removed it
+                    not_restored.append(path)
             except OSError:
                 not_restored.append(path)
         return not_restored

@@ -14,7 +14,7 @@ from stat import S_ISDIR
 
 from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
 from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, parent_folders
-from cacheunit_build.adapters.storage.file_stat import surely_before
+from cacheunit_build.adapters.storage.file_stat import MAX_BYTES, exists, surely_before
 from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged
 from cacheunit_build.domain.file_names import files_of_artifacts
 
@@ -83,7 +83,7 @@ class BuildStamp:
             return False
         if not all(S_ISDIR(os.lstat(f"{root}{folder}").st_mode) for folder in stamp["parents"]):
             return False
-        if any(os.path.lexists(f"{root}{path}") for path in stamp["absent"]):
+        if any(exists(f"{root}{path}") for path in stamp["absent"]):
             return False
         prefixes, templates, build = stamp["folders"]
         files_below(root, templates)  # raises where a build would report a name or a link
@@ -207,8 +207,11 @@ def _fingerprint_now(path: str) -> str:
     descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
     try:
         data = os.read(descriptor, _CHUNK)
-        while len(data) % _CHUNK == 0 and (more := os.read(descriptor, _CHUNK)):
-            data += more
+        if len(data) == _CHUNK:
+            if os.fstat(descriptor).st_size > MAX_BYTES:
+                raise OSError(27, "is too large", path)
+            with open(descriptor, "rb", buffering=0, closefd=False) as handle:
+                data += handle.read()
     finally:
         os.close(descriptor)
     return f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -5,6 +5,7 @@ The cache is never in a project, since nothing in a checkout may vouch for itsel
     CACHE/projects/KEY/     what the builds of one project recorded; KEY is a hash of its real path
     CACHE/locks/KEY         excludes other builds of that project
     CACHE/vocabularies/     parsed vocabularies
+    CACHE/cacheunit-cache.txt   marks the folder as a cache, so that no other folder is used, swept or cleaned as one
 
 CACHE is `$CACHEUNIT_CACHE_DIR`, else the folder `cacheunit` in the place that the system has for caches.
 """
@@ -19,6 +20,11 @@ from stat import S_ISDIR
 VARIABLE = "CACHEUNIT_CACHE_DIR"
 """The environment variable that names the cache folder."""
 
+MARK = "cacheunit-cache.txt"
+"""The name of the file that marks the cache folder."""
+_MARK_TEXT = b"A cache of cacheunit: what builds recorded. It can be deleted at any time.\n"
+_NOT_OURS = frozenset(("lost+found",))
+"""What may be in a folder that is to become the cache: file systems put it into their root."""
 _WRITABLE_BY_OTHERS = 0o022
 _PRIVATE = 0o700
 
@@ -54,6 +60,10 @@ class CacheFolder:
             cache = os.path.realpath(self._cache)
             if f"{cache}/".startswith(f"{self.root.rstrip('/')}/"):
                 return f'"{self._cache}" is inside of the project'
+            if f"{self.root}/".startswith(f"{cache.rstrip('/')}/"):
+                return f'the project is inside of "{self._cache}"'
+            if not os.path.lexists(f"{self._cache}/{MARK}") and _has_files(self._cache):
+                return f'"{self._cache}" has other files and no {MARK}: it is not a cache of cacheunit'
             folders = (self._cache, self.projects, self.project, self.locks, self.vocabularies)
             return next(filter(None, map(_distrust, folders)), None)
         except (OSError, ValueError) as error:
@@ -73,6 +83,9 @@ class CacheFolder:
             for folder in (self._cache, self.projects, self.project, self.locks, self.vocabularies):
                 if not os.path.isdir(folder):
                     _create(folder)
+                if folder == self._cache and not os.path.lexists(f"{folder}/{MARK}"):
+                    with open(f"{folder}/{MARK}", "wb") as handle:
+                        handle.write(_MARK_TEXT)
         except OSError as error:
             return f'cannot create "{error.filename}": {error.strerror}'
         if not os.access(self.project, os.W_OK):
@@ -86,6 +99,14 @@ def _create(folder: str) -> None:
         os.mkdir(folder, _PRIVATE)
     except FileExistsError:
         return
+
+
+def _has_files(folder: str) -> bool:
+    """Returns whether there is anything in a folder that it does not have by itself."""
+    try:
+        return not _NOT_OURS.issuperset(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _user_cache() -> str:

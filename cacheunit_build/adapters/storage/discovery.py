@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from cacheunit_build.adapters.storage.file_stat import read_regular_file
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.names import composed, is_utf8, printable_name, same_composed, twins
 
@@ -51,8 +52,7 @@ def _is_root(folder: str) -> bool:
     try:
         if not os.path.isfile(pyproject):
             return False
-        with open(pyproject, "rb") as handle:
-            return b"[tool.cacheunit" in handle.read()
+        return b"[tool.cacheunit" in read_regular_file(pyproject)
     except OSError:
         return False
 
@@ -65,7 +65,8 @@ def files_below(root: str, folder: str) -> list[str]:
         folder: a composed path relative to `root`, as the result is.
 
     Raises:
-        RefusedPathError: a folder is a link, a name is not UTF-8, or two names differ only in their normal form.
+        RefusedPathError: a folder is a link or cannot be read, a name is not UTF-8, or two names differ only in their
+            normal form.
     """
     files: list[str] = []
     names = DiskNames(root)
@@ -77,8 +78,11 @@ def files_below(root: str, folder: str) -> list[str]:
         parent = folders.pop()
         try:
             entries = [entry for entry in os.scandir(f"{root}{parent}") if not entry.name.startswith(".")]
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as error:  # what is in it is not gone
+            message = f"the folder cannot be read: {error.strerror or error}"
+            raise RefusedPathError(composed(parent), message, "make it readable, or remove it") from None
         not_ascii = [entry.name for entry in entries if not entry.name.isascii()]
         if not_ascii:
             refuse_unclear_names(parent, not_ascii)

@@ -6,7 +6,8 @@ Imports next to nothing, since the fast path needs it.
 from __future__ import annotations
 
 import os
-from stat import S_ISLNK
+from errno import EINVAL, ELOOP, ENAMETOOLONG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 Stat = list[int]
 """Size, inode, device, and the times of modification and change in nanoseconds."""
+
+MAX_BYTES = 256 * 2**20
+"""The size up to which a file is read: more than that of any vocabulary."""
+
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 _COARSE = 2_000_000_000
 """Nanoseconds: some file systems record times to two seconds only."""
@@ -36,6 +42,42 @@ def stat_unless_link(path: str) -> Stat | None:
     except OSError:
         return None
     return None if S_ISLNK(status.st_mode) else _numbers(status)
+
+
+def exists(path: str | Path) -> bool:
+    """Returns whether there is a file, a folder or a link at a path.
+
+    Raises:
+        OSError: that is not known, as in a folder that the user may not enter. It must not count as missing: what
+            depends on a missing file would change, and be removed.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError as error:
+        if error.errno in (ELOOP, ENAMETOOLONG, EINVAL):  # no file can have that path
+            return False
+        raise
+    return True
+
+
+def read_regular_file(path: str) -> bytes:
+    """Returns the bytes of a file; what is no regular file, such as a pipe, is not waited for.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or is larger than `MAX_BYTES`.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    with open(descriptor, "rb", buffering=0) as handle:
+        status = os.fstat(descriptor)
+        if S_ISDIR(status.st_mode):
+            raise IsADirectoryError(21, "is a folder", path)
+        if not S_ISREG(status.st_mode):
+            raise OSError(22, "it is not a regular file", path)
+        if status.st_size > MAX_BYTES:
+            raise OSError(27, f"it is larger than {MAX_BYTES // 2**20} MiB", path)
+        return handle.read()
 
 
 def _numbers(status: os.stat_result) -> Stat:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
 from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, linked_folder_error
-from cacheunit_build.adapters.storage.file_stat import stat_of, stat_unless_link
+from cacheunit_build.adapters.storage.file_stat import exists, read_regular_file, stat_of, stat_unless_link
 from cacheunit_build.adapters.storage.locks import BuildLock
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cacheunit_build.domain.errors import CacheunitError
-
-MAX_BYTES = 256 * 2**20
-"""The size up to which a file is read: more than that of any vocabulary."""
-
-_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 ObservedFile = tuple[str, list[int]]
 """The fingerprint and the stat of a file at the time it was read or written."""
@@ -76,17 +71,17 @@ class DiskFiles:
         try:
             stat = stat_unless_link(full_path)
             if stat is None:
-                if not os.path.lexists(full_path):
+                if not exists(full_path):
                     return None
                 full_path = self._full_path(follow_links(path, self._names.link_target))
                 stat = stat_of(full_path)
-            data = _read_regular_file(full_path)
+            data = read_regular_file(full_path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except RefusedPathError as error:
             raise _refused(error) from None
         except OSError as error:
-            raise fail(f'cannot read "{path}": {error.strerror or error}') from None
+            raise _unreadable(path, error) from None
         if stat is not None:
             self._observed[path] = (fingerprint(data), stat)
         return data
@@ -124,8 +119,11 @@ class DiskFiles:
     def _known_now(self, path: str) -> str | None:
         recorded = self._recorded.get(path)
         full_path = self._full_path(path)
-        if recorded is None and not os.path.lexists(full_path):
-            return None
+        try:
+            if recorded is None and not exists(full_path):
+                return None
+        except OSError as error:
+            raise _unreadable(path, error) from None
         if recorded is not None:
             stat = stat_unless_link(full_path)
             if stat is not None and stat == recorded[1] and max(stat[3], stat[4]) < self._trusted_before:
@@ -141,9 +139,13 @@ class DiskFiles:
     def has_folder(self, folder: str) -> bool:
         """Returns whether there is such a folder, or a link to one."""
         try:
-            return os.path.isdir(f"{self._prefix}{self._names.on_disk(folder)}")  # noqa: PTH112 - as the others
+            return S_ISDIR(os.stat(f"{self._prefix}{self._names.on_disk(folder)}").st_mode)  # noqa: PTH116 - a string
+        except (FileNotFoundError, NotADirectoryError):
+            return False
         except RefusedPathError as error:
             raise _refused(error) from None
+        except OSError as error:
+            raise _unreadable(folder, error) from None
 
     def twins(self, paths: Iterable[str]) -> Mapping[str, str]:
         """Returns path -> a path on disk that is another one here, and the same one on some systems."""
@@ -182,22 +184,9 @@ class DiskFiles:
         remove_leftovers(self.root, self._names.on_disk(folder))
 
 
-def _read_regular_file(path: str) -> bytes:
-    """Returns the bytes of a file; what is no regular file, such as a pipe, is not waited for.
-
-    Raises:
-        OSError: it cannot be read, is no regular file, or is larger than `MAX_BYTES`.
-    """
-    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
-    with open(descriptor, "rb", buffering=0) as handle:  # noqa: PTH123 - a descriptor
-        status = os.fstat(descriptor)
-        if S_ISDIR(status.st_mode):
-            raise IsADirectoryError(21, "is a folder", path)
-        if not S_ISREG(status.st_mode):
-            raise OSError(22, "it is not a regular file", path)
-        if status.st_size > MAX_BYTES:
-            raise OSError(27, f"it is larger than {MAX_BYTES // 2**20} MiB", path)
-        return handle.read()
+def _unreadable(path: str, error: OSError) -> CacheunitError:
+    """Returns why a file or folder cannot be read as a fault."""
+    return fail(f'cannot read "{path}": {error.strerror or error}')
 
 
 def _refused(error: RefusedPathError) -> CacheunitError:

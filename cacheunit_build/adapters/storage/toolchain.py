@@ -12,7 +12,7 @@ import sys
 from binascii import b2a_base64
 from functools import cache
 
-from cacheunit_build.adapters.storage.file_stat import stat_of, surely_before
+from cacheunit_build.adapters.storage.file_stat import read_regular_file, stat_of, surely_before
 from cacheunit_build.adapters.storage.installed_files import existing_files, module_origin
 
 TYPE_CHECKING = False
@@ -144,5 +144,4 @@ def vocabularies_unchanged(states: Mapping[str, VocabularyState], *, trust_stats
 
 
 def _sha256_of(path: str) -> str:
-    with open(path, "rb", buffering=0) as handle:
-        return hashlib.sha256(handle.read()).hexdigest()
+    return hashlib.sha256(read_regular_file(path)).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import site
 import subprocess
 import sys
 import tempfile
@@ -14,8 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _CODE = "from cacheunit_build.cli.entry import main; main()"
-_KEPT = ("PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
-"""The environment variables that say where programs, packages and vocabularies are; no other one is passed on."""
+_KEPT = (
+    *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT"),
+    *("TMPDIR", "TEMP", "TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"),
+)
+"""The environment variables that say where programs and vocabularies are; no other one is passed on.
+
+Where packages are, is taken from this process."""
 
 _SECONDS = 3600
 
@@ -99,33 +105,41 @@ class IsolatedRebuild:
             The bytes of each file of the outputs by its path, or why the build failed.
         """
         chosen = self._conditions[conditions]
-        with tempfile.TemporaryDirectory(prefix="cacheunit-") as top:
-            root = Path(top, chosen.folder)
-            root.mkdir(parents=True)
-            for path in sorted(sources, reverse=chosen.reverse):
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).write_bytes(sources[path])
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="cacheunit-") as top:
+                root = Path(top, chosen.folder)
+                _write(root, sources, reverse=chosen.reverse)
                 ran = self._build(Path(top), root, chosen)
-            except subprocess.TimeoutExpired:
-                return f"the build took longer than {_SECONDS} seconds"
-            if ran.returncode != 0:
-                return ran.stderr.decode("utf-8", "replace").strip() or f"exit code {ran.returncode}"
-            return _read_outputs(root, outputs)
+                if ran.returncode != 0:
+                    return ran.stderr.decode("utf-8", "replace").strip() or f"exit code {ran.returncode}"
+                return _read_outputs(root, outputs)
+        except subprocess.TimeoutExpired:
+            return f"the build took longer than {_SECONDS} seconds"
+        except OSError as error:
+            return f"cannot write a copy: {error.strerror or error}"
 
     def _build(self, top: Path, root: Path, chosen: _Conditions) -> subprocess.CompletedProcess[bytes]:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        # Wherever the packages of this process are, as in the user's home, which is another one there.
+        python = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "PYTHONUSERBASE": site.getuserbase()}
         cache = {"HOME": str(top), "CACHEUNIT_CACHE_DIR": str(top / "cache")}
         return subprocess.run(  # noqa: S603 - this very program
             [sys.executable, "-P", "-c", _CODE, "-q", *self._options, "-C", root, "build"],
             cwd=(root / chosen.working_folder).resolve(),
-            env={**kept, **cache, **chosen.variables},
+            env={**kept, **python, **cache, **chosen.variables},
             umask=chosen.umask if os.name == "posix" else -1,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,
             check=False,
         )
+
+
+def _write(root: Path, sources: Mapping[str, bytes], *, reverse: bool) -> None:
+    root.mkdir(parents=True)
+    for path in sorted(sources, reverse=reverse):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(sources[path])
 
 
 def _read_outputs(root: Path, outputs: Sequence[str]) -> dict[str, bytes]:
