@@ -17,6 +17,7 @@ from test_build_cache import BASE, age_sources, compiled_by_build
 
 from cacheunit_build.adapters.storage import toolchain
 from cacheunit_build.adapters.storage.cache_folder import MARK, CacheFolder
+from cacheunit_build.adapters.storage.discovery import find_root
 from cacheunit_build.adapters.storage.toolchain import software
 
 if TYPE_CHECKING:
@@ -412,3 +413,14 @@ def test_the_clock_of_another_file_system_is_read_in_the_project(shop: Project) 
     there = file_system_time(str(shop.root), "/proc")
     assert 0 < here <= there < here + 60_000_000_000
     assert shop.files() == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are others there")
+def test_what_another_user_may_have_put_into_a_shared_folder_is_not_the_project(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    (shared / "prefixes").mkdir(parents=True)
+    (shared / "mine" / "deep").mkdir(parents=True)
+    assert find_root(str(shared / "mine" / "deep")) == str(shared)
+    shared.chmod(0o1777)
+    assert find_root(str(shared / "mine" / "deep")) == str(shared / "mine" / "deep")
+    assert find_root(str(shared)) == str(shared)

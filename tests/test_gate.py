@@ -70,6 +70,12 @@ def tokens() -> dict[str, str]:
         "xAI key": [("xai-", ALNUM, 80, "")],
         "Replicate token": [("r8_", ALNUM, 37, "")],
         "NVIDIA key": [("nvapi-", WORD, 64, "")],
+        "Figma token": [("figd_", WORD, 40, "")],
+        "Fly.io token": [("fm2_", WORD, 80, "")],
+        "Sourcegraph token": [("sgp_", HEX, 40, "")],
+        "Tailscale key": [("tskey-auth-", ALNUM, 40, "")],
+        "Pulumi token": [("pul-", HEX, 40, "")],
+        "ElevenLabs key": [("sk_", HEX, 48, "")],
     }
     made = {
         f"{kind}, {head}": f"{head}{random_text(length, alphabet)}{end}"
@@ -83,6 +89,11 @@ def tokens() -> dict[str, str]:
 TOKENS = tokens()
 GITHUB = TOKENS["GitHub token, ghp_"]
 KEY_LINES = [random_text(64, BASE64, str(line)) for line in range(4)]
+
+
+def test_a_private_key_on_one_line_is_found() -> None:
+    (secret,) = certain_secrets(private_key("RSA PRIVATE KEY").replace("\n", " "))
+    assert secret.kind == "private key"
 
 
 def private_key(kind: str, *headers: str) -> str:

@@ -96,6 +96,23 @@ _FORMS = (
     ("Jina key", "jina_", f"{_WORD}{{50,}}"),
     ("Tavily key", "tvly-(?:dev-|prod-)?", f"{_ALNUM}{{30,}}"),
     ("Pinecone key", "pcsk_", "[A-Za-z0-9_]{50,}"),
+    ("Azure OpenAI key", rf"{_ALNUM}{{52}}JQQJ99", f"{_ALNUM}{{26}}{_END}"),
+    ("Airtable token", rf"pat{_ALNUM}{{14}}\.", f"{_HEX}{{64}}{_END}"),
+    ("Figma token", "fig[dor]_", f"{_WORD}{{40,}}"),
+    ("Fly.io token", "(?:fo1_|fm2_)", f"{_WORD}{{40,}}"),
+    ("PostHog key", "ph[cx]_", f"{_ALNUM}{{40,}}"),
+    ("Sourcegraph token", "sgp_", "[A-Za-z0-9_]{40,}"),
+    ("CircleCI token", "CCI[PR]AT_", "[A-Za-z0-9_]{40,}"),
+    ("Dynatrace token", r"dt0[a-z]\d\d\.", rf"[A-Z2-7]{{24}}\.[A-Z2-7]{{64}}{_END}"),
+    ("Brevo key", "xkeysib-", f"{_HEX}{{64}}-{_ALNUM}{{16}}{_END}"),
+    ("Tailscale key", "tskey-(?:api|auth|client|scim|webhook)-", "[A-Za-z0-9-]{25,}"),
+    ("Grafana Cloud token", "glc_eyJ", "[A-Za-z0-9_+/=-]{40,}"),
+    ("Mapbox secret token", r"sk\.eyJ", rf"{_WORD}{{40,}}\.{_WORD}{{20,}}"),
+    ("Pulumi token", "pul-", f"{_HEX}{{40}}{_END}"),
+    ("Netlify token", "nfp_", f"{_ALNUM}{{36,}}"),
+    ("Linear token", "lin_oauth_", f"{_HEX}{{64}}{_END}"),
+    ("Buildkite token", "bkua_", f"{_HEX}{{40}}{_END}"),
+    ("ElevenLabs key", "sk_", f"{_HEX}{{48}}{_END}"),
     ("LangSmith key", "lsv2_(?:pt|sk)_", f"{_HEX}{{32}}_{_HEX}{{10}}{_END}"),
 )
 # Group N + 1 is the body of form N. A word does not end in a head, but "\n" and "\u003c" of JSON may stand before one.
@@ -209,6 +226,7 @@ def _private_keys(text: str) -> Iterator[CertainSecret]:
         found = _PRIVATE_KEY_END.search(text, begin, begin + _MAX_PRIVATE_KEY)
         end = min(begin + _MAX_PRIVATE_KEY, len(text)) if found is None else found.start()
         block = text[begin : min(end, begin + _MAX_KEY_HEADERS)].replace("\\n", "\n").replace("\\r", "\n")
+        block = block.replace(" ", "\n") if "\n" not in block else block  # a key on one line
         for line in _KEY_LINE.finditer(block):
             if not _is_placeholder_line(line):
                 yield CertainSecret(start=header.start(), end=end, kind="private key", value=line[1])

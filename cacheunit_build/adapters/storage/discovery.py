@@ -6,6 +6,7 @@ Imports next to nothing, since the fast path needs it.
 from __future__ import annotations
 
 import os
+from stat import S_ISVTX, S_IWOTH
 
 from cacheunit_build.adapters.storage.file_stat import read_regular_file
 from cacheunit_build.domain.file_names import LOCK_FILE
@@ -31,15 +32,27 @@ class RefusedPathError(Exception):
 
 
 def find_root(start: str) -> str:
-    """Returns the nearest folder from `start` upwards with settings, a lock or `prefixes/`; `start` where none has."""
+    """Returns the nearest folder from `start` upwards with settings, a lock or `prefixes/`; `start` where none has.
+
+    What is in a folder that all users share, such as /tmp, is not taken for the project of a folder below it.
+    """
     folder = start
     while True:
-        if _is_root(folder):
+        if (folder == start or not _is_shared(folder)) and _is_root(folder):
             return folder
         parent = os.path.dirname(folder)
         if parent == folder:
             return start
         folder = parent
+
+
+def _is_shared(folder: str) -> bool:
+    """Returns whether all users may write to a folder, but not remove the files of others."""
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return False
+    return bool(mode & S_ISVTX and mode & S_IWOTH)
 
 
 def _is_root(folder: str) -> bool:

@@ -36,6 +36,8 @@ _DISTRIBUTIONS = {
     "jsonschema_specifications": "jsonschema_specifications",
     "referencing": "referencing",
     "rpds": "rpds_py",
+    "attr": "attrs",
+    "detect_secrets": "detect_secrets",
 }
 """Package -> the normalized name of its distribution, for all packages that decide what is built or refused."""
 
@@ -70,7 +72,7 @@ def _hash_of_package(name: str, origin: str) -> str:
 def _records_in(folder: str) -> dict[str, str]:
     """Returns the normalized name of each distribution that is installed in a folder -> its metadata folder."""
     suffix = ".dist-info"
-    names = [name for name in os.listdir(folder) if name.endswith(suffix)]
+    names = sorted(name for name in os.listdir(folder) if name.endswith(suffix))
     return {name.partition("-")[0].lower().replace(".", "_"): name for name in names}
 
 
