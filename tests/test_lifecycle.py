@@ -655,7 +655,7 @@ def test_after_a_fault_before_the_lock_is_in_place_the_old_lock_fails_the_check(
         outputs = _outputs(change.project)
         assert ran is not None
         if change.steps[step] == "link":  # without hard links, former files are copied
-            assert (ran.code, outputs) == (0, change.new)
+            assert (ran.code, outputs) == (0, change.new), ran.err
             continue
         assert (ran.code, outputs[LOCK_FILE], change.partly_written(outputs)) == (2, change.old[LOCK_FILE], []), (
             step,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cacheunit_build.adapters.tokenizers import loader as tokenizer_loader
+from cacheunit_build.adapters.storage import installed_files
 from cacheunit_build.cli.commands import targets as targets_command
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.parsing.settings import parse_settings
@@ -583,7 +583,7 @@ def test_every_target_with_old_numbers_causes_a_warning(project: Project, monkey
 
 
 def test_listing_targets_needs_no_tokenizer_package(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizer_loader, "_package_folders", lambda _: [])
+    monkeypatch.setattr(installed_files, "package_folders", lambda _: [])
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     assert project.run("targets").code == 0
 

@@ -155,11 +155,11 @@ class RecordingWatcher(Watcher):
         self.burst_may_end.wait(PATIENCE)
         super()._wait_for_burst_end()
 
-    def _wait_until_stable(self, stats: dict[str, Stat | None]) -> dict[str, Stat | None]:
+    def _wait_until_stable(self, stats: dict[str, Stat]) -> dict[str, Stat]:
         self.burst_may_end.wait(PATIENCE)
         return super()._wait_until_stable(stats)
 
-    def _scan_files(self) -> dict[str, Stat | None]:
+    def _scan_files(self) -> dict[str, Stat]:
         self.before_scan()
         stats = super()._scan_files()
         self.scans += 1

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 from binascii import b2a_base64
-from functools import cache
+from functools import cache, lru_cache
 
 from cacheunit_build.adapters.storage.file_stat import read_regular_file, stat_of, surely_before
 from cacheunit_build.adapters.storage.installed_files import existing_files, module_origin
@@ -45,10 +45,12 @@ _COMPILED = "__pycache__"
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
+@cache
 def software() -> dict[str, str]:
     """Returns package -> a hash of its files, and the version of the interpreter; packages that are missing have none.
 
-    The hashes are those that the installer recorded; a package without such a record is read.
+    The hashes are those that the installer recorded; a package without such a record is read. It is done once: what a
+    process has loaded does not change with the files.
 
     Raises:
         OSError: a package cannot be read.
@@ -146,4 +148,11 @@ def vocabularies_unchanged(states: Mapping[str, VocabularyState], *, trust_stats
 
 
 def _sha256_of(path: str) -> str:
+    stat = stat_of(path)
+    return _sha256_with_stat(path, None if stat is None else tuple(stat))
+
+
+@lru_cache(maxsize=64)
+def _sha256_with_stat(path: str, _stat: tuple[int, ...] | None) -> str:
+    """Returns the hash of a file; a file of that stat is read once in a process."""
     return hashlib.sha256(read_regular_file(path)).hexdigest()

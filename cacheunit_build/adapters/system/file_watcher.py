@@ -214,7 +214,7 @@ class Watcher:
         self._last_change = time.monotonic()
         self._pending.set()
 
-    def _wait_for_change(self, before: Mapping[str, Stat | None]) -> dict[str, Stat | None]:
+    def _wait_for_change(self, before: Mapping[str, Stat]) -> dict[str, Stat]:
         """Waits for an event, or for stats that differ from `before`; returns the stats of then."""
         while True:
             if self._wait_for_event():
@@ -243,9 +243,7 @@ class Watcher:
                 break
         self._open_files.clear()
 
-    def _wait_for_content(
-        self, before: Mapping[str, Stat | None], stats: dict[str, Stat | None]
-    ) -> dict[str, Stat | None]:
+    def _wait_for_content(self, before: Mapping[str, Stat], stats: dict[str, Stat]) -> dict[str, Stat]:
         """Waits a while for the content of files that became empty, and warns of those that still are.
 
         Args:
@@ -256,7 +254,7 @@ class Watcher:
             The stats at the end.
         """
         deadline = time.monotonic() + EMPTY_SECONDS
-        while emptied := [path for path, stat in stats.items() if _is_empty(stat) and _has_content(before.get(path))]:
+        while emptied := [path for path, stat in stats.items() if stat[0] == 0 and _has_content(before.get(path))]:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 for path in emptied:
@@ -269,7 +267,7 @@ class Watcher:
             stats = self._scan_files()
         return stats
 
-    def _wait_until_stable(self, stats: dict[str, Stat | None]) -> dict[str, Stat | None]:
+    def _wait_until_stable(self, stats: dict[str, Stat]) -> dict[str, Stat]:
         """Scans until two scans in a row agree, so that no half-written file is built; returns the last scan."""
         deadline = time.monotonic() + MAX_BURST_SECONDS
         while not self._stopped.wait(SETTLE_SECONDS) and time.monotonic() < deadline:
@@ -278,12 +276,15 @@ class Watcher:
                 break
         return stats
 
-    def _scan_files(self) -> dict[str, Stat | None]:
-        """Returns the stat of every watched file by its path relative to the root; None for an absent one."""
+    def _scan_files(self) -> dict[str, Stat]:
+        """Returns the stat of every watched file that exists, by its path relative to the root.
+
+        An absent file that is watched for the first time, since a build looked for it, is no change.
+        """
         paths = self._get_paths()
         root = f"{self._root}/"
         names = DiskNames(root)
-        stats = {file: stat_of(f"{root}{on_disk(names, file)}") for file in paths.files}
+        stats: dict[str, Stat | None] = {file: stat_of(f"{root}{on_disk(names, file)}") for file in paths.files}
         for folder in paths.folders:
             for parent, files in walk_visible(f"{root}{on_disk(names, folder)}"):
                 within = parent.removeprefix(root)
@@ -291,7 +292,7 @@ class Watcher:
                     path = f"{within}/{name}"
                     if path not in stats and not is_editor_file(name):
                         stats[path] = stat_of(f"{root}{path}")
-        return stats
+        return {path: stat for path, stat in stats.items() if stat is not None}
 
     def _events_arrive(self) -> bool:
         """Returns whether events arrive at all, by writing a hidden file into the project for a moment.
@@ -327,10 +328,6 @@ class _Handler(FileSystemEventHandler):
 def _reason(error: OSError) -> str:
     """Returns why the system refuses to watch a folder, naming the limit that was reached, if any."""
     return _LIMITS.get(error.errno or 0, str(error))
-
-
-def _is_empty(stat: Stat | None) -> bool:
-    return stat is not None and stat[0] == 0
 
 
 def _has_content(stat: Stat | None) -> bool:
