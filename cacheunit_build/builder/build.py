@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.check import all_drift
 from cacheunit_build.builder.results import BuildResult, ReplacedArtifact
-from cacheunit_build.builder.up_to_date import reusable_records
+from cacheunit_build.builder.up_to_date import listed_only, reusable_records
 from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cacheunit_build.builder.results import Gate
+    from cacheunit_build.builder.up_to_date import Fingerprints
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
@@ -63,7 +64,7 @@ def _build(
     adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int, gate: Gate | None
 ) -> BuildResult:
     old, notes = _lock_to_replace(adapters, selection)
-    reuse = reusable_records(adapters.records, adapters.files.known_fingerprint, with_build_files=True)
+    reuse = reusable_records(adapters.records, adapters.files.known_fingerprint, adapters.files)
     compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
     faults = compiled.faults or (gate(adapters, compiled) if gate else ())
     if faults:
@@ -108,11 +109,12 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
     files, folder = adapters.files, compiled.settings.build
     new = _new_lock(compiled, old)
     removed = tuple(sorted(old.entries.keys() - new.entries.keys()))
-    changed = _changed_files(files, compiled.artifacts, folder)
+    fingerprint_of = listed_only(files.fingerprint, files.walk(folder))
+    changed = _changed_files(fingerprint_of, compiled.artifacts, folder)
     replaced = _replaced(files, compiled.artifacts, old, changed, folder)
     lock = lock_bytes(new)
     lock_changed = files.read(LOCK_FILE) != lock
-    removed_files = _unedited_files(files, old, removed, folder)
+    removed_files = _unedited_files(fingerprint_of, old, removed, folder)
     # Listed before anything is written, since a link to a folder in the build folder is refused.
     orphans = tuple(_orphans(files, new, folder, removed_files))
     _commit(files, changed, removed_files, lock if lock_changed else None, folder)
@@ -147,12 +149,12 @@ def _commit(
         files.remove_leftovers(folder)
 
 
-def _unedited_files(files: ProjectFiles, lock: Lock, keys: Iterable[ArtifactKey], folder: str) -> list[str]:
+def _unedited_files(fingerprint_of: Fingerprints, lock: Lock, keys: Iterable[ArtifactKey], folder: str) -> list[str]:
     """Returns the files of artifacts that are as locked. An artifact that was edited is kept, and so an orphan."""
     unedited: list[str] = []
     for key in keys:
         entry = lock.entries[key]
-        found = {path: files.fingerprint(path) for path in artifact_paths(*key, folder)}
+        found = {path: fingerprint_of(path) for path in artifact_paths(*key, folder)}
         if all(now in (None, locked) for now, locked in zip(found.values(), (entry.text, entry.request), strict=True)):
             unedited += [path for path, now in found.items() if now is not None]
     return unedited
@@ -164,10 +166,11 @@ def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) ->
     drift = [item for item in all_drift(adapters, compiled, lock) if item.kind not in ("missing", "orphan")]
     if drift:
         return BuildResult(records=compiled.records, drift=tuple(drift))
+    fingerprint_of = listed_only(files.fingerprint, files.walk(folder))
     missing = {
         path: data
         for path, (data, _) in artifact_files(compiled.artifacts, folder).items()
-        if files.fingerprint(path) is None
+        if fingerprint_of(path) is None
     }
     files.remove_leftovers(folder)
     if missing:
@@ -216,10 +219,10 @@ def artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, tupl
     return files
 
 
-def _changed_files(files: ProjectFiles, artifacts: Iterable[Artifact], folder: str) -> dict[str, bytes]:
+def _changed_files(fingerprint_of: Fingerprints, artifacts: Iterable[Artifact], folder: str) -> dict[str, bytes]:
     """Returns path -> new bytes of the artifact files that differ or are missing."""
     wanted = artifact_files(artifacts, folder)
-    return {path: data for path, (data, expected) in wanted.items() if files.fingerprint(path) != expected}
+    return {path: data for path, (data, expected) in wanted.items() if fingerprint_of(path) != expected}
 
 
 def _replaced(

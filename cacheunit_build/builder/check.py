@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.changed_inputs import ChangedInputs
 from cacheunit_build.builder.results import CheckResult
-from cacheunit_build.builder.up_to_date import reusable_records
+from cacheunit_build.builder.up_to_date import listed_only, reusable_records
 from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import artifact_paths
 from cacheunit_build.domain.errors import CacheunitError
@@ -48,7 +48,7 @@ def check(
     files = adapters.files
     try:
         lock = read_lock(files)
-        reuse = reusable_records(adapters.records, files.fingerprint, with_build_files=False)
+        reuse = reusable_records(adapters.records, files.fingerprint)
         compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
         notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
         if not files.has_folder(compiled.settings.build):
@@ -87,7 +87,7 @@ def _build_folder_drift(adapters: Adapters, compiled: CompiledProject, lock: Loc
     unlocked_files = {path for key in unlocked for path in artifact_paths(*key, folder)}
     listed = [path for path in files.walk(folder) if path not in unlocked_files]
     reported: set[tuple[str, str, str]] = set()
-    for drift in drift_on_disk(lock, folder, files.fingerprint, listed):
+    for drift in drift_on_disk(lock, folder, listed_only(files.fingerprint, listed), listed):
         if drift.kind == "orphan":
             if not selection:
                 yield drift

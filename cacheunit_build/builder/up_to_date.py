@@ -16,11 +16,13 @@ from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE, files_of_artifacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.build_record import BuildRecord, PrefixRecord
     from cacheunit_build.domain.protocols import ProjectFiles, RecordStore
+
+    Fingerprints = Callable[[str], str | None]
 
 _MANIFESTS = (".yaml", ".yml")
 """Extensions of files that must be compiled, or refused since `.yml` is not allowed."""
@@ -43,7 +45,7 @@ def unchanged_check(files: ProjectFiles, records: RecordStore) -> CheckResult | 
     """Returns the result of a check that finds no difference, reading every file; None where there may be one."""
     try:
         record = _unchanged_record(files, records, cache(files.fingerprint))
-        if record is None or _orphans(files, record):
+        if record is None or _orphans(files, record) != []:
             return None
     except CacheunitError:  # the check reports it
         return None
@@ -51,15 +53,15 @@ def unchanged_check(files: ProjectFiles, records: RecordStore) -> CheckResult | 
 
 
 def reusable_records(
-    records: RecordStore, fingerprint_of: Callable[[str], str | None], *, with_build_files: bool
+    records: RecordStore, fingerprint_of: Callable[[str], str | None], written_in: ProjectFiles | None = None
 ) -> Callable[[str], PrefixRecord | None] | None:
     """Returns a function from the path of a manifest to its record, where none of its inputs changed.
 
     Args:
         records: the store of the last build's record.
         fingerprint_of: returns the present fingerprint of a file.
-        with_build_files: reuse a record only where its files in the build folder are complete, since nothing could
-            write them again without compiling.
+        written_in: reuse a record only where its files in the build folder of this project are complete, since nothing
+            could write them again without compiling.
 
     Returns:
         None where there is no record, or the settings changed.
@@ -67,16 +69,26 @@ def reusable_records(
     record = records.valid_record()
     fingerprint_of = cache(fingerprint_of)
     unchanged = None if record is None else record.reusable(fingerprint_of)
-    if record is None or unchanged is None or not with_build_files:
+    if record is None or unchanged is None or written_in is None:
         return unchanged
     build = record.folders[2]
+    written_fingerprint = listed_only(fingerprint_of, written_in.walk(build))
 
     def with_files(path: str) -> PrefixRecord | None:
         prefix = unchanged(path)
-        written = prefix is not None and all(_is_written(item, build, fingerprint_of) for item in prefix.artifacts)
+        written = prefix is not None and all(_is_written(item, build, written_fingerprint) for item in prefix.artifacts)
         return prefix if written else None
 
     return with_files
+
+
+def listed_only(fingerprint_of: Fingerprints, files: Iterable[str]) -> Fingerprints:
+    """Returns a function from the path of a file to its fingerprint, None where it is not among the listed files.
+
+    Some file systems find `build/agent` by the name `build/Agent` too, so that only the list tells which one is there.
+    """
+    listed = frozenset(files)
+    return lambda path: fingerprint_of(path) if path in listed else None
 
 
 def _unchanged_record(
@@ -112,11 +124,14 @@ def _is_written(artifact: ArtifactRecord, build: str, fingerprint_of: Callable[[
     return fingerprint_of(text) == artifact.entry.text and fingerprint_of(request) == artifact.entry.request
 
 
-def _orphans(files: ProjectFiles, record: BuildRecord) -> list[str]:
-    """Returns the artifacts in the build folder that are not in the record."""
-    listed, build = record.artifact_files(), record.folders[2]
-    artifacts = files_of_artifacts(files.walk(build), build, {artifact.target for artifact in record.artifacts})
-    return sorted(path for path in artifacts if path not in listed)
+def _orphans(files: ProjectFiles, record: BuildRecord) -> list[str] | None:
+    """Returns the artifacts in the build folder that are not in the record; None where one of the record is missing."""
+    recorded, build = record.artifact_files(), record.folders[2]
+    listed = files.walk(build)
+    if not recorded.keys() <= set(listed):
+        return None
+    artifacts = files_of_artifacts(listed, build, {artifact.target for artifact in record.artifacts})
+    return sorted(path for path in artifacts if path not in recorded)
 
 
 def _sorted(record: BuildRecord) -> tuple[ArtifactRecord, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.adapters.storage.durability import sync_files, sync_folder
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE, TEMPORARY
+from cacheunit_build.domain.names import composed, folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,10 +43,10 @@ def commit(root: Path, files: Mapping[str, bytes], removed: Sequence[str], lock:
         if lock is not None:
             work.stage(LOCK_FILE, lock)
         work.sync_staged()
+        for path in removed:  # first, since one may have the name of a file to write in other letter case
+            work.remove(path)
         for path in files:
             work.move(path)
-        for path in removed:
-            work.remove(path)
         if lock is not None:
             work.sync_moved()
             work.move(LOCK_FILE)
@@ -75,7 +76,9 @@ class _Commit:
         self._staged: dict[str, Path] = {}  # path -> its temporary file
         self._created_folders: list[Path] = []
         self._checked_folders: set[Path] = {root}  # that exist, and are not reached through a link
-        self._previous: list[tuple[str, Path | None]] = []  # path and former file of each file that was changed
+        self._previous: list[tuple[Path, Path | None]] = []  # each file that was changed, and the former one
+        self._renamed: list[tuple[Path, Path]] = []  # former and new path of each folder
+        self._names: dict[Path, dict[str, str]] = {}  # folder -> composed name -> name, before the commit
 
     def stage(self, path: str, data: bytes) -> None:
         """Writes the new content of a file to a temporary file beside it, with the mode of the former file.
@@ -101,11 +104,32 @@ class _Commit:
         """Creates a folder and its parents; none of those that exist may be a link."""
         # For build/a/b/x.txt, where only build/ exists: missing are build/a/b and build/a.
         missing = list(takewhile(self._is_missing, (folder, *folder.parents)))
-        self._refuse_links(missing[-1].parent if missing else folder)
+        existing = missing[-1].parent if missing else folder
+        unchecked = list(takewhile(lambda item: item not in self._checked_folders, (existing, *existing.parents)))
+        self._refuse_links(existing)
+        for unchecked_folder in reversed(unchecked):
+            self._spell(unchecked_folder)
         for created in reversed(missing):
             self._created_folders.append(created)
             created.mkdir()
             self._checked_folders.add(created)
+
+    def _spell(self, folder: Path) -> None:
+        """Renames a folder whose name on disk is in other letter case, where the file system takes both for one."""
+        former = self._other_spelling(folder)
+        if former is not None:
+            self._renamed.append((former, folder))
+            former.rename(folder)
+
+    def _other_spelling(self, path: Path) -> Path | None:
+        """Returns the path of what exists at `path` under a name in other letter case; None where the name is right."""
+        if path.parent not in self._names:
+            self._names[path.parent] = {composed(name): name for name in os.listdir(path.parent)}  # noqa: PTH208 - names only
+        names = self._names[path.parent]
+        if composed(path.name) in names or not os.path.lexists(path):
+            return None
+        form = folded(path.name)
+        return next((path.with_name(name) for name in names.values() if folded(name) == form), None)
 
     def _is_missing(self, folder: Path) -> bool:
         return folder not in self._checked_folders and not os.path.lexists(folder)
@@ -131,7 +155,12 @@ class _Commit:
         self.path = path
         goal = self._root / path
         former = self._temporary(goal, "former")
-        self._previous.append((path, former if _keep(goal, former) else None))
+        other = self._other_spelling(goal)
+        if other is not None:  # where it is replaced, some file systems keep its name
+            self._previous.append((other, former))
+            other.replace(former)
+        former_kept = other is None and _keep(goal, former)
+        self._previous.append((goal, former if former_kept else None))
         self._staged[path].replace(goal)
 
     def remove(self, path: str) -> None:
@@ -144,23 +173,32 @@ class _Commit:
         if _status_to_replace(goal) is None:
             return
         former = self._temporary(goal, "former")
-        self._previous.append((path, former))
+        self._previous.append((goal, former))
         goal.replace(former)
 
     def roll_back(self) -> list[str]:
         """Restores every file that was changed, each by a rename; returns the paths that could not be restored."""
-        not_restored = []
+        not_restored: list[Path] = []
+        staged = {self._root / path: temporary for path, temporary in self._staged.items()}
+        waiting = {path for path, temporary in staged.items() if os.path.lexists(temporary)}
         for path, former in reversed(self._previous):
             try:
+                if path in waiting and os.path.lexists(path):  # it was not yet replaced, and perhaps cannot be
+                    continue
                 if former is None:
-                    (self._root / path).unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)
                 elif os.path.lexists(former):
-                    former.replace(self._root / path)
-                elif path in self._staged or not os.path.lexists(self._root / path):  # another build removed it
+                    former.replace(path)
+                elif path in staged or not os.path.lexists(path):  # another build removed it
                     not_restored.append(path)
             except OSError:
                 not_restored.append(path)
-        return not_restored
+        for folder, renamed in reversed(self._renamed):
+            try:
+                renamed.rename(folder)
+            except OSError:
+                not_restored.append(folder)
+        return [path.relative_to(self._root).as_posix() for path in not_restored]
 
     def clean_up(self, removed: Sequence[str]) -> None:
         """Removes temporary files, and folders that are empty now.
@@ -224,17 +262,22 @@ def _write(file: Path, data: bytes, former: os.stat_result | None) -> None:
     with file.open("xb") as handle:
         handle.write(data)
         if former is not None and stat.S_ISREG(former.st_mode) and hasattr(os, "fchmod"):
-            os.fchmod(handle.fileno(), stat.S_IMODE(former.st_mode))
+            # A file system without modes gives all files the same one, and may refuse to set it.
+            if os.fstat(handle.fileno()).st_mode != former.st_mode:
+                os.fchmod(handle.fileno(), stat.S_IMODE(former.st_mode))
             with contextlib.suppress(OSError):  # only a member of the group can give it
                 os.fchown(handle.fileno(), -1, former.st_gid)
 
 
 def _keep(file: Path, former: Path) -> bool:
     """Gives a file a second name, by which it can be restored; returns whether there is such a file."""
+    if not os.path.lexists(file):
+        return False
     try:
         os.link(file, former, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
     except (OSError, NotImplementedError):  # a file system without hard links
-        _write(former, file.read_bytes(), file.stat())
+        if file.is_symlink():
+            file.replace(former)  # a copy would be of what it leads to
+        else:
+            _write(former, file.read_bytes(), file.stat())
     return True

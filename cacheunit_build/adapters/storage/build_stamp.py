@@ -14,7 +14,7 @@ from stat import S_ISDIR
 
 from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
 from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, parent_folders
-from cacheunit_build.adapters.storage.file_stat import MAX_BYTES, exists, surely_before
+from cacheunit_build.adapters.storage.file_stat import MAX_BYTES, exists, latest_change, surely_before
 from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged
 from cacheunit_build.domain.file_names import files_of_artifacts
 
@@ -110,13 +110,15 @@ class BuildStamp:
         return True
 
     def _newest(self, paths: Sequence[str]) -> int | None:
-        """Returns the latest change of these files, by mtime or ctime; None if a stat differs from the stamp."""
+        """Returns the latest possible change of these files; None if a stat differs from the stamp."""
         numbers: list[int] = []
         root, lstat = self._root, os.lstat
         for path in paths:
             status = lstat(f"{root}{path}")
             numbers += (status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns)
-        return max(*numbers[3::5], *numbers[4::5]) if _hash_of_stats(numbers) == self._contents["stats"] else None
+        if _hash_of_stats(numbers) != self._contents["stats"]:
+            return None
+        return latest_change(numbers, os.stat(root).st_dev)
 
     def _contents_match(self, paths: Sequence[str]) -> bool:
         if not _NO_FOLLOW:

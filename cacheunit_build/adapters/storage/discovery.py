@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RefusedPathError(Exception):
-    """A file or folder that is not read, since another system would find another one or none.
+    """A file or folder that is not read, since it cannot be, or since another system would find another one or none.
 
     Attributes:
         path: its path, in printable form.
@@ -26,7 +26,7 @@ class RefusedPathError(Exception):
         hint: what would help.
     """
 
-    def __init__(self, path: str, message: str, hint: str) -> None:
+    def __init__(self, path: str, message: str, hint: str | None) -> None:
         super().__init__(path, message, hint)
         self.path, self.message, self.hint = printable_name(path), message, hint
 
@@ -93,9 +93,8 @@ def files_below(root: str, folder: str) -> list[str]:
             entries = [entry for entry in os.scandir(f"{root}{parent}") if not entry.name.startswith(".")]
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError as error:  # what is in it is not gone
-            message = f"the folder cannot be read: {error.strerror or error}"
-            raise RefusedPathError(composed(parent), message, "make it readable, or remove it") from None
+        except OSError as error:
+            raise _not_listed(parent, error) from None
         not_ascii = [entry.name for entry in entries if not entry.name.isascii()]
         if not_ascii:
             refuse_unclear_names(parent, not_ascii)
@@ -124,6 +123,26 @@ def refuse_unclear_names(folder: str, names: Iterable[str]) -> None:
     if forms:
         message = f"two names differ only in their normal form: {' and '.join(forms[:2])}"
         raise RefusedPathError(composed(folder), message, "rename or remove one of them")
+
+
+def _names_in_folder(root: str, folder: str) -> list[str]:
+    """Returns the names in a folder; none where there is no such folder.
+
+    Raises:
+        RefusedPathError: it cannot be listed.
+    """
+    try:
+        return os.listdir(f"{root}{folder}")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise _not_listed(folder, error) from None
+
+
+def _not_listed(folder: str, error: OSError) -> RefusedPathError:
+    """Returns the error for a folder whose files are not known; to take it for empty would lose them."""
+    message = f"the folder cannot be read: {error.strerror or error}"
+    return RefusedPathError(composed(folder) or ".", message, "make it readable, or remove it")
 
 
 def linked_folder_error(path: str) -> RefusedPathError:
@@ -195,21 +214,15 @@ class DiskNames:
         return twins(paths, self._visible_names)
 
     def _visible_names(self, folder: str) -> list[str]:
-        try:
-            return list(filter(is_utf8, os.listdir(f"{self._root}{self.on_disk(folder)}")))
-        except OSError:
-            return []
+        return list(filter(is_utf8, _names_in_folder(self._root, self.on_disk(folder))))
 
     def _names_in(self, folder: str) -> dict[str, list[str]]:
         """Returns composed name -> names on disk of what is in a folder."""
         if folder not in self._listed:
             names: dict[str, list[str]] = {}
             self._listed[folder] = names
-            try:
-                for name in os.listdir(f"{self._root}{folder}"):
-                    names.setdefault(composed(name), []).append(name)
-            except OSError:
-                pass
+            for name in _names_in_folder(self._root, folder):
+                names.setdefault(composed(name), []).append(name)
         return self._listed[folder]
 
 

@@ -11,6 +11,7 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 Stat = list[int]
@@ -24,6 +25,7 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _COARSE = 2_000_000_000
 """Nanoseconds: some file systems record times to two seconds only."""
 _FINE = 100_000_000
+_NEVER = 1 << 63
 
 
 def stat_of(path: str | Path) -> Stat | None:
@@ -82,6 +84,23 @@ def read_regular_file(path: str) -> bytes:
 
 def _numbers(status: os.stat_result) -> Stat:
     return [status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def latest_change(numbers: Sequence[int], device: int) -> int:
+    """Returns the latest time at which one of some files may have changed, as far as their stats tell.
+
+    A file whose time is a whole second may have changed until two seconds later, even where the clock is finer: a
+    folder of the project may be on another file system. There the clock may differ too, so such a file is never old.
+
+    Args:
+        numbers: the numbers of each stat, one after the other.
+        device: the device whose clock tells the time.
+    """
+    if set(numbers[2::5]) != {device}:
+        return _NEVER
+    changes = [*map(max, numbers[3::5], numbers[4::5])]
+    coarse = max((time for time in changes if time % 1_000_000_000 == 0), default=0)
+    return max(*changes, coarse + _COARSE - _FINE)
 
 
 def surely_before(time: int) -> int:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
 from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, linked_folder_error
-from cacheunit_build.adapters.storage.file_stat import exists, read_regular_file, stat_of, stat_unless_link
+from cacheunit_build.adapters.storage.file_stat import (
+    exists,
+    latest_change,
+    read_regular_file,
+    stat_of,
+    stat_unless_link,
+)
 from cacheunit_build.adapters.storage.locks import BuildLock
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE
@@ -49,6 +55,7 @@ class DiskFiles:
         self._prefix = f"{self.root}/" if str(self.root) != "/" else "/"
         self._recorded = recorded or {}
         self._trusted_before = trusted_before
+        self._device = self.root.stat().st_dev if trusted_before else 0
         self._contents: dict[str, bytes | None] = {}
         self._observed: dict[str, ObservedFile] = {}
         self._known: dict[str, str | None] = {}
@@ -126,7 +133,7 @@ class DiskFiles:
             raise _unreadable(path, error) from None
         if recorded is not None:
             stat = stat_unless_link(full_path)
-            if stat is not None and stat == recorded[1] and max(stat[3], stat[4]) < self._trusted_before:
+            if stat is not None and stat == recorded[1] and latest_change(stat, self._device) < self._trusted_before:
                 self._observed[path] = recorded
                 return recorded[0]
         self.reread += 1
@@ -149,7 +156,10 @@ class DiskFiles:
 
     def twins(self, paths: Iterable[str]) -> Mapping[str, str]:
         """Returns path -> a path on disk that is another one here, and the same one on some systems."""
-        return self._names.twins(paths)
+        try:
+            return self._names.twins(paths)
+        except RefusedPathError as error:
+            raise _refused(error) from None
 
     def walk(self, folder: str) -> list[str]:
         """Returns the paths of all files below `folder`, in code point order; names that start with a dot are left out.

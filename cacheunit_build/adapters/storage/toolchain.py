@@ -12,7 +12,7 @@ import sys
 from binascii import b2a_base64
 from functools import cache, lru_cache
 
-from cacheunit_build.adapters.storage.file_stat import read_regular_file, stat_of, surely_before
+from cacheunit_build.adapters.storage.file_stat import latest_change, read_regular_file, stat_of, surely_before
 from cacheunit_build.adapters.storage.installed_files import existing_files, module_origin
 
 TYPE_CHECKING = False
@@ -122,7 +122,7 @@ def vocabulary_state(source: str, digest: str, begun: int) -> VocabularyState | 
     stat = stat_of(path)
     if _sha256_of(path) != digest:
         return None
-    believed = stat is not None and max(stat[3:]) < surely_before(begun)
+    believed = stat is not None and latest_change(stat, stat[2]) < surely_before(begun)
     return [path, stat if believed else None, digest]
 
 
