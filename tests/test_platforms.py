@@ -242,7 +242,7 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_empty(
     monkeypatch.setattr(os, "scandir", failing)
     for command in ("build", "check"):
         ran = agent.run(command)
-        assert (ran.code, f"{folder}: the folder cannot be listed" in ran.err) == (2, True), ran.err
+        assert (ran.code, f"{folder}: the folder cannot be read" in ran.err) == (2, True), ran.err
     monkeypatch.undo()
     assert agent.files() == before
 
