@@ -189,6 +189,9 @@ def old_time(project: Project) -> None:
 
 def letter_case(project: Project) -> None:
     """Renames that change letter case only leave what the lock names, under these names."""
+    project.write("Capital", "")
+    if "Capital" not in _names_in(project.root):
+        raise SkippedError("shows lower case")
     project.write("prefixes/agent.yaml", "system: agent.md.j2\nmatrix:\n  plan: [pro]\n")
     project.write("prefixes/deep/x.yaml", "system: agent.md.j2\n")
     project.run("build")
