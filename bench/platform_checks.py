@@ -179,12 +179,12 @@ def old_time(project: Project) -> None:
     time.sleep(TRUSTED_AFTER)
     project.run("build")
     project.run("build")
-    for number, path in enumerate((TEMPLATE, ARTIFACT), 1):
+    for path in (TEMPLATE, ARTIFACT):
         status = (project.root / path).stat()
         project.write(path, project.read(path).replace("agent", "AGENT" if path == ARTIFACT else "Agent"))
         os.utime(project.root / path, ns=(status.st_atime_ns, status.st_mtime_ns))
         project.run("build")
-        project.assert_in_order("Agent 0" if number else None)
+        project.assert_in_order("Agent ")
 
 
 def letter_case(project: Project) -> None:
