@@ -179,16 +179,19 @@ def old_time(project: Project) -> None:
     time.sleep(TRUSTED_AFTER)
     project.run("build")
     project.run("build")
-    for number, path in enumerate((TEMPLATE, ARTIFACT), 1):
+    for path in (TEMPLATE, ARTIFACT):
         status = (project.root / path).stat()
         project.write(path, project.read(path).replace("agent", "AGENT" if path == ARTIFACT else "Agent"))
         os.utime(project.root / path, ns=(status.st_atime_ns, status.st_mtime_ns))
         project.run("build")
-        project.assert_in_order("Agent 0" if number else None)
+        project.assert_in_order("Agent ")
 
 
 def letter_case(project: Project) -> None:
     """Renames that change letter case only leave what the lock names, under these names."""
+    project.write("Capital", "")
+    if "Capital" not in _names_in(project.root):
+        raise SkippedError("shows lower case")
     project.write("prefixes/agent.yaml", "system: agent.md.j2\nmatrix:\n  plan: [pro]\n")
     project.write("prefixes/deep/x.yaml", "system: agent.md.j2\n")
     project.run("build")

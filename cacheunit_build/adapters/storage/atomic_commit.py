@@ -77,7 +77,8 @@ class _Commit:
         self._created_folders: list[Path] = []
         self._checked_folders: set[Path] = {root}  # that exist, and are not reached through a link
         self._previous: list[tuple[Path, Path | None]] = []  # each file that was changed, and the former one
-        self._renamed: list[tuple[Path, Path]] = []  # former and new path of each folder
+        self._renamed: list[tuple[Path, Path]] = []  # former and new path of each folder, by each rename
+        self._spelled: dict[Path, Path] = {}  # former and new path of each folder
         self._names: dict[Path, dict[str, str]] = {}  # folder -> composed name -> name, before the commit
 
     def stage(self, path: str, data: bytes) -> None:
@@ -118,8 +119,18 @@ class _Commit:
         """Renames a folder whose name on disk is in other letter case, where the file system takes both for one."""
         former = self._other_spelling(folder)
         if former is not None:
-            self._renamed.append((former, folder))
-            former.rename(folder)
+            between = self._temporary(folder, "folder")  # some file systems ignore a rename to other letter case
+            for old, new in ((former, between), (between, folder)):
+                self._renamed.append((old, new))
+                old.rename(new)
+            self._spelled[former] = folder
+
+    def _as_spelled(self, path: str) -> Path:
+        """Returns the full path of a file with the present names of folders; by former ones the system may err."""
+        found = self._root
+        for part in path.split("/"):
+            found = self._spelled.get(found / part, found / part)
+        return found
 
     def _other_spelling(self, path: Path) -> Path | None:
         """Returns the path of what exists at `path` under a name in other letter case; None where the name is right."""
@@ -166,7 +177,7 @@ class _Commit:
     def remove(self, path: str) -> None:
         """Removes a file; until the end of the commit it has another name."""
         self.path = path
-        goal = self._root / path
+        goal = self._as_spelled(path)
         if not os.path.lexists(goal.parent):
             return
         self._refuse_links(goal.parent)
@@ -195,7 +206,8 @@ class _Commit:
                 not_restored.append(path)
         for folder, renamed in reversed(self._renamed):
             try:
-                renamed.rename(folder)
+                if os.path.lexists(renamed):
+                    renamed.rename(folder)
             except OSError:
                 not_restored.append(folder)
         return [path.relative_to(self._root).as_posix() for path in not_restored]
