@@ -46,6 +46,10 @@ def serving(answer: Callable[[], Iterable[bytes]]) -> Iterator[str]:
                 if stopped.is_set():
                     return
                 connection.sendall(part)
+            connection.shutdown(socket.SHUT_WR)  # closed at once, what is on its way may be lost
+            connection.settimeout(5)
+            while connection.recv(65536):
+                pass
 
     def accept() -> None:
         with suppress(OSError):

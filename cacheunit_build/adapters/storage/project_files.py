@@ -55,7 +55,8 @@ class DiskFiles:
         self._prefix = f"{self.root}/" if str(self.root) != "/" else "/"
         self._recorded = recorded or {}
         self._trusted_before = trusted_before
-        self._device = self.root.stat().st_dev if trusted_before else 0
+        stat = stat_of(self.root) if trusted_before else None
+        self._device = 0 if stat is None else stat[2]
         self._contents: dict[str, bytes | None] = {}
         self._observed: dict[str, ObservedFile] = {}
         self._known: dict[str, str | None] = {}
