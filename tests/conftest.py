@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 # No deadline, since the first call may load a vocabulary; and the same examples at each run of CI.
 settings.register_profile(
-    "cacheunit", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+    "cacheunit",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("cacheunit")
 

@@ -43,7 +43,7 @@ LOCK_FILE = "cacheunit.lock"
 RECORD = "record.json"
 STAMPED = "stamp.json"
 """Files in the cache of a project."""
-STEPS = int(os.environ.get("CACHEUNIT_TRACE_STEPS", "500"))
+STEPS = int(os.environ.get("CACHEUNIT_TRACE_STEPS", "300"))
 """Least number of steps; a run by hand with more steps also tries other examples."""
 
 STEPS_EACH = 50
