@@ -363,6 +363,13 @@ def test_a_pipe_is_refused_and_not_waited_for(shop: Project, path: str) -> None:
         assert (ran.code, "is not a regular file" in ran.err) == (2, True), (command, ran.err)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_in_place_of_the_lock_is_not_waited_for_without_a_record_either(project: Project) -> None:
+    project.write(BASE)
+    os.mkfifo(project.path(LOCK_FILE))
+    assert "is not a regular file" in project.run("check").err
+
+
 @pytest.mark.skipif(os.name == "nt", reason="modes are others there")
 def test_a_rebuild_keeps_the_mode_of_each_file(shop: Project) -> None:
     for path in ("build/a/small.txt", LOCK_FILE):

@@ -41,7 +41,10 @@ def prove(adapters: Adapters, rebuild: Rebuild, *, jobs: int = 1) -> Proof:
         else:
             path = _first_difference(expected, built)
             if path is not None:
-                deviations.append(_deviation(adapters.files, compiled, conditions, path, built))
+                before, after = expected.get(path, b""), built.get(path, b"")
+                offset = _first_differing_byte(before, after)
+                source = _source_line(adapters.files, compiled, path, before[:offset])
+                deviations.append(Deviation(conditions=conditions, path=path, offset=offset, source=source))
     return Proof(rebuilds=tuple(rebuild.conditions), deviations=tuple(deviations))
 
 
@@ -65,15 +68,10 @@ def _first_difference(expected: Mapping[str, bytes], built: Mapping[str, bytes])
     return min(different, key=lambda path: (path == LOCK_FILE, not path.endswith(".txt"), path), default=None)
 
 
-def _deviation(
-    files: SourceFiles, compiled: CompiledProject, conditions: str, path: str, built: Mapping[str, bytes]
-) -> Deviation:
-    before, after = _outputs(compiled).get(path, b""), built.get(path, b"")
-    same = zip(before, after, strict=False)
-    offset = next((index for index, (left, right) in enumerate(same) if left != right), min(len(before), len(after)))
-    return Deviation(
-        conditions=conditions, path=path, offset=offset, source=_source_line(files, compiled, path, before[:offset])
-    )
+def _first_differing_byte(before: bytes, after: bytes) -> int:
+    """Returns the index of the first byte that differs; the length of the shorter one where it begins the other."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((index for index, (left, right) in pairs if left != right), min(len(before), len(after)))
 
 
 def _source_line(files: SourceFiles, compiled: CompiledProject, path: str, before: bytes) -> SourceLine | None:

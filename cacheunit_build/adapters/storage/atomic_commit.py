@@ -282,7 +282,7 @@ def _write(file: Path, data: bytes, former: os.stat_result | None) -> None:
 
 
 def _keep(file: Path, former: Path) -> bool:
-    """Gives a file a second name, by which it can be restored; returns whether there is such a file."""
+    """Keeps a file under a second name, for a rollback; returns whether the file exists."""
     if not os.path.lexists(file):
         return False
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.adapters.storage.build_stamp import read_stamp, write_stamp
 from cacheunit_build.adapters.storage.cache_file import TEMPORARY_SUFFIX, file_system_time, write_cache_file
-from cacheunit_build.adapters.storage.file_stat import Stat, surely_before
+from cacheunit_build.adapters.storage.file_stat import Stat, read_regular_file, surely_before
 from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged, vocabulary_state
 from cacheunit_build.domain.build_record import parse_record, record_data
 from cacheunit_build.domain.file_names import LOCK_FILE
@@ -231,7 +231,7 @@ class BuildCache:
 
     @property
     def _latest(self) -> _ParsedFile:
-        """The parsed file of this checkout, or of another one with the same lock; an empty one where there is none."""
+        """The record to use: this checkout's, else that of another checkout with the same lock, else an empty one."""
         return self._written or self._read
 
     @cached_property
@@ -244,7 +244,7 @@ class BuildCache:
     def _records_of_same_lock(self, own: Path) -> Iterator[Path]:
         """Yields the records of other checkouts whose lock has the bytes of this project's lock."""
         try:
-            lock = fingerprint(Path(self._cache.root, LOCK_FILE).read_bytes()).encode()
+            lock = fingerprint(read_regular_file(f"{self._cache.root}/{LOCK_FILE}")).encode()
             folders = list(Path(self._cache.projects).iterdir())
         except OSError:
             return

@@ -1,4 +1,4 @@
-"""Returns when files are on disk: by one call for a whole file system where the system has it, else file by file."""
+"""Syncs files to disk: by one call for a whole file system where the system has it, else file by file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sync_files(files: Collection[Path]) -> None:
-    """Returns when these files are on disk, with their contents and under their names.
+    """Waits until these files are on disk, with their contents and under their names.
 
     Raises:
         OSError: the system cannot write them.
@@ -31,7 +31,7 @@ def sync_files(files: Collection[Path]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Returns when the names of the files in a folder are on disk; does nothing where the system has no such call."""
+    """Waits until the names of the files in a folder are on disk; does nothing where the system has no such call."""
     if hasattr(os, "O_DIRECTORY"):
         with contextlib.suppress(OSError):  # not every file system can sync a folder
             _with_descriptor(folder, os.fsync)
