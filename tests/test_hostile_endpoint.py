@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from conftest import Project
 
 KEY = "sk-proj-A1/b2+c3\"d4'e5\\f6&g7%h8"
-OK = b"HTTP/1.1 200 OK\r\n"
+# The server closes after each answer: without this header, a retry may meet the connection before its end arrives.
+CLOSE = "Connection: close"
+OK = f"HTTP/1.1 200 OK\r\n{CLOSE}\r\n".encode()
 
 
 @contextmanager
@@ -80,7 +82,7 @@ def read_request(connection: socket.socket) -> None:
 
 def response(body: bytes, *headers: str, status: int = 200) -> list[bytes]:
     """Returns a whole response."""
-    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers, "", ""]
+    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", CLOSE, *headers, "", ""]
     return ["\r\n".join(lines).encode() + body]
 
 
