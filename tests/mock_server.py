@@ -96,8 +96,8 @@ class Engine:
             tools = body.get("tools", body.get("toolConfig", {}).get("tools", ()))
             parts = [f"{json.dumps(tool)}\n" for tool in tools if "cachePoint" not in tool]
             parts.append(_text(body.get("system", body.get("systemInstruction", {}).get("parts", ()))))
-            for message in body[messages_key(body)]:
-                parts.append((USER if message["role"] == "user" else "") + _text(_content(message)))
+            messages = body[messages_key(body)]
+            parts += [(USER if message["role"] == "user" else "") + _text(_content(message)) for message in messages]
             text = START + "".join(parts) + ASSISTANT
         return (*([7] * self.offset), *self.encode(text))
 
