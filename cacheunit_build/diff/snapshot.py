@@ -57,6 +57,10 @@ class Snapshot:
             self._blocks[artifact.key] = request_format.content_blocks(json.loads(artifact.content))
         return self._blocks[artifact.key]
 
+    def marked_blocks(self, artifact: Artifact) -> tuple[int, ...]:
+        """Returns how many of the content blocks of an artifact's request end with each of its cache markers."""
+        return self.target(artifact).request_format.marked_blocks(json.loads(artifact.request))
+
     def maps(self, artifact: Artifact) -> SourceMaps:
         """Returns the source maps of an artifact's texts."""
         if artifact.prefix not in self._maps:

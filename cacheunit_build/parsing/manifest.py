@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.errors import CacheunitError, Fault, first_faults
 from cacheunit_build.domain.file_names import axis_spelling, variant_name
 from cacheunit_build.domain.front_options import MANIFEST_KEYS
-from cacheunit_build.domain.manifest import Manifest, ManifestKeys, Variant
+from cacheunit_build.domain.lifetimes import lifetime_seconds
+from cacheunit_build.domain.manifest import MARKER_PARTS, Manifest, ManifestKeys, Variant
 from cacheunit_build.domain.names import MAX_NAME_BYTES, composed, folded, name_problem
 from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.parsing.examples import example_faults
 from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.parsing.yaml import read_yaml
 
@@ -71,6 +73,8 @@ def manifest_schema() -> dict[str, Any]:
     system, padding = schema["properties"]["system"], schema["properties"]["padding"]
     listed = {key: system.pop(key) for key in ("type", "items", "minItems")}
     system["anyOf"] = [{"type": "string"}, listed]
+    lifetimes = schema["$defs"]["CacheOptions"]["properties"]["ttl"]
+    lifetimes["anyOf"] = [{"type": "string"}, {"$ref": lifetimes.pop("$ref")}]
     padding["anyOf"] = [{"enum": ["auto", "always", "off"]}, {"$ref": padding.pop("$ref")}]
     return schema
 
@@ -80,10 +84,14 @@ def _without_shorthands(document: Document) -> Document:
 
     system: a.md.j2   ->  system: [a.md.j2]
     padding: always   ->  padding: {mode: always}
+    cache: {ttl: 1h}  ->  cache: {ttl: {tools: 1h, shared: 1h, prefix: 1h}}
 
     `reuses` is the former name of `hits_per_miss`.
     """
     value = dict(document.value)
+    cache = value.get("cache")
+    if isinstance(cache, dict) and isinstance(cache.get("ttl"), str):
+        value["cache"] = {**cache, "ttl": dict.fromkeys(MARKER_PARTS, cache["ttl"])}
     if isinstance(value.get("system"), str):
         value["system"] = [value["system"]]
     if isinstance(value.get("padding"), str):
@@ -218,6 +226,21 @@ def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
         yield manifest.fault(message, "padding", "hits_per_miss")
 
 
+def _lifetime_faults(manifest: Manifest) -> Iterator[Fault]:
+    """Yields a fault for each lifetime that is none, and for one that is longer than that of an earlier marker."""
+    lifetimes = [(part, lifetime) for part in MARKER_PARTS if (lifetime := getattr(manifest.cache.ttl, part))]
+    for part, lifetime in lifetimes:
+        if lifetime_seconds(lifetime) is None:
+            hint = "write a number with s, m, h or d, such as 5m or 1h"
+            yield manifest.fault(f'"{lifetime}" is not a lifetime', "cache", "ttl", part, hint=hint)
+            return
+    for (part, lifetime), (later, longer) in itertools.pairwise(lifetimes):
+        if (lifetime_seconds(lifetime) or 0) < (lifetime_seconds(longer) or 0):
+            message = f'the lifetime of "{later}", {longer}, is longer than that of "{part}" in front of it, {lifetime}'
+            hint = "providers want longer lifetimes first: in the order tools, shared, prefix"
+            yield manifest.fault(message, "cache", "ttl", later, hint=hint)
+
+
 def _option_faults(manifest: Manifest) -> Iterator[Fault]:
     """Yields a fault for each option that is a part of the prefix, has no value, or is set twice."""
     owners: dict[str, str] = {}
@@ -256,7 +279,7 @@ def _overlap(name: str, other: str) -> bool:
 
 _CHECKS: tuple[Callable[[Manifest], Iterator[Fault]], ...] = (
     *(_missing_segment, _target_faults, _variable_faults, _path_faults, _matrix_faults, _padding_faults),
-    _option_faults,
+    *(_option_faults, _lifetime_faults, example_faults),
 )
 """What validation by type cannot check."""
 

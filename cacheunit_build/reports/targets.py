@@ -12,7 +12,7 @@ from cacheunit_build.reports.formatting import Table, columns, plural, with_form
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.cache_rule import Evidence
+    from cacheunit_build.domain.evidence import Evidence
     from cacheunit_build.domain.target import RequestOption, Target
 
 
