@@ -7,7 +7,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cacheunit_build.compiler.padding import AlignmentError, align_padding, pad_text, pad_text_concat
     from cacheunit_build.domain.errors import CacheunitError, Fault
-    from cacheunit_build.runtime import IntegrityError, Observation, Prefix, load
+    from cacheunit_build.domain.observation import Observation
+    from cacheunit_build.runtime import IntegrityError, Prefix, load
 
 __all__ = [
     "AlignmentError",
@@ -27,7 +28,7 @@ _MODULES = {
     "CacheunitError": "domain.errors",
     "Fault": "domain.errors",
     "IntegrityError": "runtime",
-    "Observation": "runtime",
+    "Observation": "domain.observation",
     "Prefix": "runtime",
     "align_padding": "compiler.padding",
     "load": "runtime",

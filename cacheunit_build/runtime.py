@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.file_names import (
+    CACHED_CONTENT,
     LINE_ENDS_HINT,
     LOCK_FILE,
+    REQUEST,
     SETTINGS_FILES,
+    TEXT,
     axis_values,
     is_artifact_name,
     variant_name,
@@ -20,6 +22,7 @@ from cacheunit_build.domain.file_names import (
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
 from cacheunit_build.domain.names import composed
+from cacheunit_build.domain.observation import Observation, verdict_of
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.settings_file import find_settings
 from cacheunit_build.request_formats.formats import FORMATS
@@ -39,30 +42,6 @@ class IntegrityError(CacheunitError):
     """The bytes of an artifact differ from the locked ones; the message has the file and both fingerprints."""
 
 
-Verdict = Literal["warm", "partial", "cold", "uncached", "unknown"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """What a response reports of the prefix.
-
-    Attributes:
-        hit: tokens that were read from the cache; None where the server does not report them, or contradicts itself.
-        written: tokens that were written to the cache; None where the server does not report them.
-        predicted: tokens that a warm cache serves; None where unknown, or unknown whether anything is cached.
-        verdict: `warm` where all that was predicted was served, `partial` where less was, `cold` where nothing was,
-            `uncached` where nothing was and nothing is ever cached of the prefix, `unknown` where the server does not
-            report, or nothing can be predicted.
-        contradictions: a sentence for each two fields of the response that contradict each other.
-    """
-
-    hit: int | None
-    written: int | None
-    predicted: int | None
-    verdict: Verdict
-    contradictions: tuple[str, ...] = ()
-
-
 class Prefix:
     """A frozen prefix. It cannot be changed, and every request made from it begins with the same bytes.
 
@@ -76,7 +55,7 @@ class Prefix:
     """
 
     __slots__ = (
-        *("_entry", "_fragment", "_identity", "_rule"),
+        *("_content", "_entry", "_fragment", "_identity", "_rule"),
         *("counted", "fingerprint", "name", "target", "text", "tokens"),
     )
 
@@ -86,20 +65,21 @@ class Prefix:
     tokens: int
     counted: str
     fingerprint: str
+    _content: bytes | None
     _entry: LockEntry
     _fragment: bytes
     _identity: Mapping[str, Any]
     _rule: CacheRule
 
     def __init__(
-        self, key: tuple[str, str], locked: tuple[LockEntry, TargetIdentity], files: tuple[bytes, bytes]
+        self, key: tuple[str, str], locked: tuple[LockEntry, TargetIdentity], files: tuple[bytes, bytes, bytes | None]
     ) -> None:
         """Makes a prefix from its verified files.
 
         Args:
             key: the prefix or variant, and the target.
             locked: its entry in the lock, and the identity of its target there.
-            files: the bytes of its text and of its request fragment.
+            files: the bytes of its text, of its request fragment, and of the body of its cached content if it has one.
         """
         from cacheunit_build.domain.lock import identity_data
 
@@ -107,6 +87,7 @@ class Prefix:
         values: dict[str, Any] = {"name": key[0], "target": key[1], "text": files[0].decode(), "_fragment": files[1]}
         values |= {"tokens": entry.tokens, "counted": entry.counted, "fingerprint": entry.request}
         values |= {"_entry": entry, "_rule": identity.cache, "_identity": identity_data(identity)}
+        values["_content"] = files[2]
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -120,13 +101,14 @@ class Prefix:
         estimate = "~" if self.counted == "estimate" else ""
         return f"<Prefix {self.name} for {self.target}: {estimate}{self.tokens} tokens, {self.fingerprint}>"
 
-    def request(
+    def request(  # noqa: PLR0913 - each is passed by name
         self,
         messages: Sequence[Any] | None = None,
         *,
         continuation: str = "",
         dynamic: str = "",
         conversation_marker: bool | str = False,
+        cached_content: str | None = None,
         allow: Collection[str] = (),
         **others: Any,
     ) -> dict[str, Any]:
@@ -141,6 +123,7 @@ class Prefix:
                 where the format has them and no examples follow, else in front of the first words of the user.
             conversation_marker: mark the end of `messages` too, so that the next turn finds them in the cache; a text,
                 such as 1h, is the lifetime of that entry.
+            cached_content: the name that the API gave to the cached content, for a target that stores prefixes.
             allow: names of options that may have another value than the frozen one, and "model" for any model.
             others: further arguments of the call, such as `model`.
 
@@ -149,7 +132,6 @@ class Prefix:
                 is in the wrong form.
             TypeError: an argument has the wrong type.
         """
-        from cacheunit_build.domain.front_options import with_arguments
         from cacheunit_build.request_formats.checks import Following, RequestChecks
 
         following = Following(messages=messages, continuation=continuation, dynamic=dynamic)
@@ -157,11 +139,14 @@ class Prefix:
         checks = RequestChecks(
             (self.name, self.target), (self._identity, self._rule), frozen, exact=self.counted == "exact"
         )
-        fragment = checks.fragment_for(others, allow)
+        fragment = checks.naming(checks.fragment_for(others, allow), cached_content)
         body = checks.with_following(fragment, following, mark=conversation_marker, allow=allow)
-        request = with_arguments(body, others)
-        checks.refuse_too_many_markers(request)
-        return request
+        return checks.arguments(body, others)
+
+    @property
+    def cached_content(self) -> dict[str, Any] | None:
+        """The body that stores it at the provider, without the model; None for a target whose requests carry it."""
+        return None if self._content is None else json.loads(self._content)
 
     def observe(self, usage: object) -> Observation:
         """Returns what a response reports of this prefix, compared with the prediction.
@@ -178,7 +163,7 @@ class Prefix:
             hit=reported.hit,
             written=reported.written,
             predicted=prediction.tokens,
-            verdict=_verdict(reported.hit, prediction),
+            verdict=verdict_of(reported.hit, prediction),
             contradictions=reported.contradictions,
         )
 
@@ -190,25 +175,6 @@ class Prefix:
     @property
     def _prediction(self) -> Prediction:
         return self._rule.predict(self._entry)
-
-
-def _verdict(hit: int | None, prediction: Prediction) -> Verdict:
-    """Returns what a number of cached tokens says of a prefix.
-
-    hit    predicted        verdict
-    None   any              unknown
-    any    None             unknown
-    0      0                uncached
-    0      1,280            cold
-    640    1,280            partial
-    1,280  1,280            warm
-    900    1,280 +- 35 %    warm
-    """
-    if hit is None or prediction.tokens is None:
-        return "unknown"
-    if hit == 0:
-        return "cold" if prediction.tokens else "uncached"
-    return "warm" if hit >= prediction.low else "partial"
 
 
 def load(name: str, *, target: str | None = None, root: str | Traversable | None = None, **axes: str | int) -> Prefix:
@@ -238,10 +204,12 @@ def load(name: str, *, target: str | None = None, root: str | Traversable | None
     if not is_artifact_name(full_name, chosen):
         raise fail(f"the lock is broken: {full_name!r} and {chosen!r} cannot name an artifact", path=str(lock_path))
     base = _below(folder, f"{normal_path(str(_settings(folder).get('build', 'build')))}/{full_name}")
-    text = _verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
-    fragment = _verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
+    text = _verified_bytes(base.joinpath(f"{chosen}{TEXT}"), entry["text"])
+    fragment = _verified_bytes(base.joinpath(f"{chosen}{REQUEST}"), entry["request"])
+    stored = entry.get("cached_content")
+    content = None if stored is None else _verified_bytes(base.joinpath(f"{chosen}{CACHED_CONTENT}"), stored)
     if locked is not None:
-        _loaded.setdefault(key, Prefix((full_name, chosen), locked, (text, fragment)))
+        _loaded.setdefault(key, Prefix((full_name, chosen), locked, (text, fragment, content)))
     return _loaded[key]
 
 

@@ -67,6 +67,7 @@ SENDERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "openai-responses": lambda request: client("openai").responses.create(**request),
     "anthropic-messages": lambda request: client("anthropic").messages.create(**request),
     "gemini": lambda request: client("google").models.generate_content(**request),
+    "bedrock-nova": lambda request: client("aws").converse(**request),
     "bedrock-converse": lambda request: client("aws").converse(**request),
 }
 """The call of a vendor's client that sends a request, by format."""

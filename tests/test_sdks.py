@@ -22,17 +22,31 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[1] / "docs/requests.md"
 SETTINGS = """
-[target.text]
+[target.t-text]
 extends = "deepseek-v4"
 request = "text"
-[target.openai-chat]
+[target.t-openai-chat]
 extends = "openai-legacy"
-cache = {kind = "breakpoints", minimum = 16, marker = "prompt_cache_breakpoint"}
-[target.openai-responses]
+[target.t-openai-chat.cache]
+kind = "breakpoints"
+minimum = 16
+marker = "prompt_cache_breakpoint"
+key = "prompt_cache_key"
+lifetimes = {5m = 1, 24h = 1}
+lifetime_option = "prompt_cache_retention"
+[target.t-openai-responses]
 extends = "openai"
 cache = {minimum = 16}
-[target.anthropic-messages]
+[target.t-anthropic-messages]
 extends = "anthropic-512"
+cache = {minimum = 16}
+[target.t-gemini]
+extends = "gemini"
+[target.t-bedrock-converse]
+extends = "bedrock-converse-1024"
+cache = {minimum = 16}
+[target.t-bedrock-nova]
+extends = "bedrock-nova"
 cache = {minimum = 16}
 """
 SYSTEM = "You help the customers of «Acme» — 規則 \U0001f642.\n" * 20
@@ -55,8 +69,14 @@ MODELS: dict[str, dict[str, Any]] = {
     "openai-chat": {"model": "gpt-5"},
     "openai-responses": {"model": "gpt-5.6"},
     "anthropic-messages": {"model": "claude-opus-5-5", "max_tokens": 9},
+    "gemini": {"model": "gemini-3.8-flash", "config": {"temperature": 0}},
+    "bedrock-converse": {"modelId": "us.anthropic.claude-opus-4-6-v1:0"},
+    "bedrock-nova": {"modelId": "us.amazon.nova-pro-v1:0"},
 }
 PLAIN = "a prompt is plain text"
+UNMARKED = "its caches need no marker"
+NO_LIFETIME = "it has no lifetimes"
+KEYLESS = "it has no cache keys"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +85,7 @@ class Feature:
 
     Attributes:
         manifest: lines of the manifest, for all formats.
+        manifests: lines of the manifest in place of these, by format.
         options: the options that the manifest freezes, by format.
         arguments: arguments of `request()`.
         arrives: a part of the JSON that arrives, by format; one for all others is under "".
@@ -73,6 +94,7 @@ class Feature:
     """
 
     manifest: str = "system: system.j2"
+    manifests: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     arrives: Mapping[str, str]
@@ -84,22 +106,67 @@ MARKERS = {
     "openai-chat": '"prompt_cache_breakpoint":{"mode":"explicit"}',
     "openai-responses": '"prompt_cache_breakpoint":{"mode":"explicit"}',
     "anthropic-messages": '"cache_control":{"type":"ephemeral"}',
+    "bedrock-converse": '{"cachePoint":{"type":"default"}}',
+    "bedrock-nova": '{"cachePoint":{"type":"default"}}',
 }
+TOOLS = "system: system.j2\ntools: [tool.json]"
+CALLS = """
+examples:
+- {role: user, text: Where is A-17?}
+- role: assistant
+  tool_calls: [{name: search, arguments: {query: A-17, after: x}}]
+- {role: tool, text: In Köln.}
+- {role: assistant, text: It is in Köln.}
+"""
+NO_TEXT = {"text": PLAIN}
 FEATURES = {
     "system text": Feature(arrives={"": "規則 \U0001f642"}, times=20),
+    "system text in blocks": Feature(
+        manifest="system: [system.j2, system.j2]", arrives={"": "規則 \U0001f642"}, times=40
+    ),
     "tools": Feature(
-        manifest="system: system.j2\ntools: [tool.json]",
+        manifest=TOOLS,
         arrives={"": '"properties":{"query":{"type":"string"},"after":{"type":"string"}}'},
-        missing={"text": PLAIN},
+        missing=NO_TEXT,
     ),
     "examples": Feature(
         manifest="system: system.j2\nexamples: [{role: user, text: Where is A-17?}, {role: assistant, text: In Köln.}]",
         arrives={"": "In Köln."},
-        missing={"text": PLAIN},
+        missing=NO_TEXT,
     ),
-    "cache marker": Feature(arrives=MARKERS, missing={"text": PLAIN}),
+    "tool calls in examples": Feature(
+        manifest=TOOLS + CALLS,
+        arrives={
+            "": '{"query":"A-17","after":"x"}',
+            "openai-chat": r"{\"query\":\"A-17\",\"after\":\"x\"}",
+            "openai-responses": r"{\"query\":\"A-17\",\"after\":\"x\"}",
+        },
+        missing=NO_TEXT,
+    ),
+    "cache marker": Feature(arrives=MARKERS, missing={**NO_TEXT, "gemini": UNMARKED}),
     "`conversation_marker`": Feature(
-        arguments={"conversation_marker": True}, arrives=MARKERS, times=2, missing={"text": PLAIN}
+        arguments={"conversation_marker": True}, arrives=MARKERS, times=2, missing={**NO_TEXT, "gemini": UNMARKED}
+    ),
+    "`cache.ttl`": Feature(
+        manifest="system: system.j2\ncache: {ttl: 1h}",
+        manifests={
+            "openai-chat": "system: system.j2\ncache: {ttl: 24h}",
+            "openai-responses": "system: system.j2\ncache: {ttl: 12h}",
+        },
+        arrives={
+            "openai-chat": '"prompt_cache_retention":"24h"',
+            "openai-responses": '"prompt_cache_breakpoint":{"mode":"explicit","ttl":"12h"}',
+            "anthropic-messages": '"cache_control":{"type":"ephemeral","ttl":"1h"}',
+            "bedrock-converse": '{"cachePoint":{"type":"default","ttl":"1h"}}',
+        },
+        missing={**NO_TEXT, "gemini": "only cached content has a lifetime", "bedrock-nova": NO_LIFETIME},
+    ),
+    "cache key": Feature(
+        arrives={"": '"prompt_cache_key":"'},
+        missing={
+            **NO_TEXT,
+            **dict.fromkeys(("anthropic-messages", "gemini", "bedrock-converse", "bedrock-nova"), KEYLESS),
+        },
     ),
     "`dynamic`": Feature(arguments={"dynamic": "Today is Monday."}, arrives={"": "Today is Monday."}),
     "frozen options": Feature(
@@ -107,22 +174,41 @@ FEATURES = {
             "openai-chat": {"reasoning_effort": "high"},
             "openai-responses": {"reasoning": {"effort": "high"}},
             "anthropic-messages": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
+            "gemini": {"toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}},
+            "bedrock-converse": {"additionalModelRequestFields": {"thinking": {"type": "disabled"}}},
         },
         arrives={
             "openai-chat": '"reasoning_effort":"high"',
             "openai-responses": '"reasoning":{"effort":"high"}',
             "anthropic-messages": '"thinking":{"type":"enabled","budget_tokens":2048}',
+            "gemini": '"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}}',
+            "bedrock-converse": '"thinking":{"type":"disabled"}',
         },
-        missing={"text": PLAIN},
+        missing={**NO_TEXT, "bedrock-nova": "none is known to change its prefix"},
     ),
     "response schema": Feature(
         options={
             "openai-chat": {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}},
             "openai-responses": {"text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA}}},
             "anthropic-messages": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+            "bedrock-converse": {
+                "outputConfig": {
+                    "textFormat": {
+                        "type": "json_schema",
+                        "structure": {"jsonSchema": {"schema": json.dumps(SCHEMA, separators=(",", ":"))}},
+                    }
+                }
+            },
         },
-        arrives={"": '"properties":{"zip":{"type":"string"},"city":{"type":"string"}}'},
-        missing={"text": PLAIN},
+        arrives={
+            "": '"properties":{"zip":{"type":"string"},"city":{"type":"string"}}',
+            "bedrock-converse": r"\"properties\":{\"zip\":{\"type\":\"string\"},\"city\":{\"type\":\"string\"}}",
+        },
+        missing={
+            **NO_TEXT,
+            "gemini": "it is not a part of cached content: set it in each request",
+            "bedrock-nova": "none is known to change its prefix",
+        },
     ),
 }
 CELLS = [(name, format_) for name, feature in FEATURES.items() for format_ in FORMATS if format_ not in feature.missing]
@@ -139,7 +225,8 @@ def files() -> dict[str, str]:
     for name, format_name in CELLS:
         feature, path = FEATURES[name], f"prefixes/{prefix_name(name, format_name)}.yaml"
         options = json.dumps(feature.options.get(format_name, {}))
-        prefixes[path] = f"{feature.manifest}\ntargets: [{format_name}]\noptions: {options}\n"
+        manifest = feature.manifests.get(format_name, feature.manifest)
+        prefixes[path] = f"{manifest}\ntargets: [t-{format_name}]\noptions: {options}\n"
     sources = {"cacheunit.toml": SETTINGS, "templates/system.j2": SYSTEM, "tool.json": json.dumps(TOOL)}
     return {**prefixes, **sources}
 
@@ -172,7 +259,7 @@ def user(format_name: str) -> dict[str, Any]:
     """Returns the user's words as arguments of `request()`."""
     if format_name == "text":
         return {"continuation": "Hi"}
-    return {"messages": [{"role": "user", "content": "Hi"}]}
+    return {"messages": [FORMATS[format_name].form.message("user", "Hi")]}
 
 
 def frozen_part(arrived: Any, frozen: Any) -> Any:  # noqa: ANN401 - JSON
@@ -184,14 +271,23 @@ def frozen_part(arrived: Any, frozen: Any) -> Any:  # noqa: ANN401 - JSON
     return arrived[: len(frozen)] if isinstance(frozen, str) and isinstance(arrived, str) else arrived
 
 
+def in_the_spelling_of_the_api(body: Any) -> Any:  # noqa: ANN401 - JSON
+    """Returns a request with the names that Google's client sends in the other spelling that its API takes."""
+    for tool in body.get("tools", ()):
+        for function in tool.get("functionDeclarations", ()):
+            if "parameters_json_schema" in function:  # the last key in both spellings
+                function["parametersJsonSchema"] = function.pop("parameters_json_schema")
+    return body
+
+
 @pytest.mark.parametrize(("feature", "format_name"), CELLS)
 def test_frozen_parts_arrive_byte_for_byte(root: Path, server: Recorder, feature: str, format_name: str) -> None:
     name = prefix_name(feature, format_name)
     prefix = load(name, root=str(root))
     case = FEATURES[feature]
     SENDERS[format_name](prefix.request(**user(format_name), **case.arguments, **MODELS[format_name]))
-    frozen = json.loads((root / f"build/{name}/{format_name}.json").read_bytes())
-    arrived = server.last.body
+    frozen = json.loads((root / f"build/{name}/t-{format_name}.json").read_bytes())
+    arrived = in_the_spelling_of_the_api(server.last.body)
     for key, part in frozen.items():
         assert compact_json(frozen_part(arrived[key], part)) == compact_json(part)
     snippet = case.arrives.get(format_name, case.arrives.get(""))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body, marked
+from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,9 @@ class AnthropicMessages(RequestFormat):
     marks_tools = True
     needs_marker = True
     system_blocks = True
-    leading_types = frozenset({"tool_result"})
-    unmarkable = frozenset({"thinking", "redacted_thinking"})
+    form = MessageForm(
+        leading_types=frozenset({"tool_result"}), unmarkable=frozenset({"thinking", "redacted_thinking"})
+    )
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `messages`, `system` and `tools`, each text as a block; tool results are a message of the user."""

@@ -178,6 +178,9 @@ def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> 
     if marker is not None and marker not in FORMATS[keys.request].markers:
         line = document.line((*table_keys, "cache", "marker"))
         raise fail(f'format "{keys.request}" has no marker "{marker}"', path=document.path, line=line)
+    if keys.cache.is_stored and not FORMATS[keys.request].stored_keys:
+        line = document.line((*table_keys, "cache", "kind"))
+        raise fail(f'format "{keys.request}" has no kind "{keys.cache.kind}"', path=document.path, line=line)
     return Target(name=name, **{field.name: getattr(keys, field.name) for field in fields(keys)})
 
 
