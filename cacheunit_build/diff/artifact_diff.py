@@ -175,9 +175,11 @@ class ArtifactDiff:
         """Returns the source lines of the first different character in the examples, in the new and the old version."""
         turns = self._new.turns(new), self._old.turns(old)
         index = common_prefix(*turns)
-        offset = common_prefix(*(side[index][1] if index < len(side) else "" for side in turns))
+        texts = [side[index].text if index < len(side) else "" for side in turns]
+        offset = common_prefix(*texts)
         manifest = new.variant.manifest
-        listed = SourceLine(path=manifest.path, line=manifest.line("examples", index) or 1)
+        keys = ("examples", index, "tool_calls") if len(set(texts)) == 1 else ("examples", index)
+        listed = SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
         maps = self._new.maps(new).turns[index : index + 1], self._old.maps(old).turns[index : index + 1]
         new_chains, old_chains = ([found.at(offset) for found in side if offset < len(found.text)] for side in maps)
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())

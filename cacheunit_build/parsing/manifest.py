@@ -22,7 +22,7 @@ from cacheunit_build.parsing.yaml import read_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from cacheunit_build.domain.document import Document
+    from cacheunit_build.domain.document import Document, Keys
     from cacheunit_build.domain.manifest import AxisValue
 
 MOST_VARIANTS = 4096
@@ -53,7 +53,7 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
     Raises:
         CacheunitError: every fault in it.
     """
-    document = read_yaml(data, path)
+    document = read_yaml(data, path, floats=_is_sent)
     if document.value is None:
         raise CacheunitError(Fault(message="the manifest is empty", path=path, hint='it needs "system: TEMPLATE"'))
     if not isinstance(document.value, dict):
@@ -77,6 +77,11 @@ def manifest_schema() -> dict[str, Any]:
     lifetimes["anyOf"] = [{"type": "string"}, {"$ref": lifetimes.pop("$ref")}]
     padding["anyOf"] = [{"enum": ["auto", "always", "off"]}, {"$ref": padding.pop("$ref")}]
     return schema
+
+
+def _is_sent(keys: Keys) -> bool:
+    """Returns whether a value of a manifest is sent in a request as it is: that of an option, or of a tool call."""
+    return keys[:1] == ("options",) or (keys[:1] == ("examples",) and keys[2:3] == ("tool_calls",))
 
 
 def _without_shorthands(document: Document) -> Document:
