@@ -124,6 +124,7 @@ class RequestFormat(ABC):
         system_path: the name of the list of blocks of system text, where a request has one.
         model_key: the argument of a client's call that names the model.
         stored_keys: the keys of a prefix that may be stored at the provider: a request that names it has none of them.
+        name_key: the key of a request that names such a prefix.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
         marks_tools: whether a tool can carry a marker.
@@ -142,6 +143,7 @@ class RequestFormat(ABC):
     system_path: ClassVar[str] = "system"
     model_key: ClassVar[str] = "model"
     stored_keys: ClassVar[tuple[str, ...]] = ()
+    name_key: ClassVar[str] = ""
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
     marks_tools: ClassVar[bool] = False
@@ -164,10 +166,6 @@ class RequestFormat(ABC):
     def stored(self, parts: PrefixParts) -> tuple[Json, Json]:
         """Returns the body that stores a prefix at the provider, and the fragment of the requests that name it."""
         raise NotImplementedError  # the loader of targets refuses such a rule for formats without `stored_keys`
-
-    def naming(self, fragment: Json, name: str) -> Json:
-        """Returns the fragment of a request that names a stored prefix."""
-        raise NotImplementedError
 
     def sent(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns what the arguments of a client's call set in the body of a request: by default, themselves."""

@@ -109,7 +109,11 @@ class RequestChecks:
         parts = {self._format.messages_key, *(part for part in MANIFEST_KEYS if has_value(self._fragment, part))}
         for part in sorted(part for part in parts if is_given(body, part)):
             raise fail(f'"{part}" is frozen in prefix "{self._prefix}"', hint=self._following_hint)
-        for part in self._format.stored_keys if self._rule.is_stored else ():
+        if not self._rule.is_stored:
+            return
+        if has_value(body, self._format.name_key):
+            raise fail(f'"{self._format.name_key}" is set by request()', hint='pass cached_content="…"')
+        for part in self._format.stored_keys:
             if has_value(body, part):
                 message = f'the API refuses "{part}" in a request that names cached content'
                 raise fail(message, hint="freeze it in the manifest, so that it is in the cached content")
@@ -174,7 +178,7 @@ class RequestChecks:
             raise TypeError(f"cached_content must be the name, a str, not {type(cached_content).__name__}")
         if not cached_content.strip():
             raise fail("cached_content is blank", hint="pass the name that the API gave it")
-        return self._format.naming(fragment, cached_content)
+        return {**fragment, self._format.name_key: cached_content}
 
     def arguments(self, request: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the arguments of the client's call for a request, with the other ones.

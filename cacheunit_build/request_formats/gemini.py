@@ -40,6 +40,7 @@ class Gemini(RequestFormat):
     messages_key = "contents"
     system_path = "systemInstruction.parts"
     stored_keys = ("systemInstruction", "tools", "toolConfig")
+    name_key = "cachedContent"
     form = MessageForm(
         content_key="parts",
         takes_text=False,
@@ -91,10 +92,6 @@ class Gemini(RequestFormat):
         """Returns whether a fragment has worked examples: it has no other contents."""
         return bool(fragment.get("contents"))
 
-    def naming(self, fragment: Json, name: str) -> Json:
-        """Returns the fragment of a request that names cached content."""
-        return {**fragment, "cachedContent": name}
-
     def sent(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns what the client's arguments set in a request: `config` holds keys of the body and of its options."""
         config = _config(arguments)
@@ -111,6 +108,9 @@ class Gemini(RequestFormat):
         """Returns the arguments of the client's call for a request, with further ones."""
         config: dict[str, Any] = {_snake(key): value for key, value in request.items() if key in _OUTSIDE}
         config |= {_snake(key): value for key, value in request.get(_GENERATION, {}).items()}
+        known = {*_OUTSIDE, _GENERATION, self.messages_key}
+        if extra := {key: value for key, value in request.items() if key not in known}:
+            config["http_options"] = {"extraBody": extra}
         frozen = {self.messages_key: request[self.messages_key], **({"config": config} if config else {})}
         given: dict[str, Any] = {}
         for key, value in _config(others).items():
