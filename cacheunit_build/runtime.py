@@ -180,6 +180,11 @@ class Prefix:
         )
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of its tools, in order; of a tool that the provider runs, its name or type."""
+        return FORMATS[self._identity["format"]].tool_names(json.loads(self._fragment))
+
+    @property
     def predicted(self) -> int | None:
         """Tokens that a warm cache serves of it; None where that is unknown, or an estimate is near the minimum."""
         return self._prediction.tokens

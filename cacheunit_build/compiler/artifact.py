@@ -10,6 +10,7 @@ from cacheunit_build.compiler.frozen_options import frozen_options, option_keys
 from cacheunit_build.compiler.markers import tokens_in_front
 from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
 from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
+from cacheunit_build.compiler.tool_checks import tool_notes, tool_texts
 from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.artifact import Artifact, ArtifactRecord, LaterTurns, PaddingPlan
 from cacheunit_build.domain.errors import CacheunitError, Fault
@@ -19,7 +20,7 @@ from cacheunit_build.domain.prompt import Conversation, StaticTokens
 from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.request_formats.base import PrefixParts, openai_tool, plain_messages
+from cacheunit_build.request_formats.base import PrefixParts, plain_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,8 +76,7 @@ class _ArtifactCompiler:
         self._name = f"{variant.name} for {loaded.target.name}"
         self._counts: dict[str, StaticTokens] = {}
         self._options = frozen_options(variant.manifest, loaded.target)
-        schemas = (compact_json([tool.name, tool.description, tool.schema]).decode() for tool in tools)
-        self._content = [rendered.system, *(turn.text for turn in rendered.turns), *schemas]
+        self._content = [rendered.system, *(turn.text for turn in rendered.turns), *tool_texts(tools)]
 
     def count(self, padding: str) -> StaticTokens:
         """Returns the static tokens with this padding; each padding is counted once."""
@@ -95,7 +95,7 @@ class _ArtifactCompiler:
         """Returns the prefix with this padding, without the messages that follow."""
         return Conversation(
             system=self._rendered.system + padding,
-            tools=tuple(openai_tool(tool) for tool in self._tools),
+            tools=self._loaded.framed_tools(self._tools),
             turns=self._rendered.turns,
             options=self._options.for_frame,
         )
@@ -175,8 +175,10 @@ class _ArtifactCompiler:
     def _notes(self, unpadded: StaticTokens) -> Iterator[str]:
         """Yields what a count includes of options, what an exact one leaves out, and what later turns change."""
         frame = self._target.frame
+        estimated = bool(self._loaded.tokenizer.margin)
         yield from self._options.notes()
-        if self._loaded.tokenizer.margin:
+        yield from tool_notes(self._tools, self._loaded.request_format, estimated=estimated)
+        if estimated:
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
@@ -245,6 +247,7 @@ class _ArtifactCompiler:
             plan = PaddingPlan(action="below-minimum", goal=None, reason=note)
         parts = parts if markers else replace(parts, marker=None)
         text, request = parts.system.encode(), compact_json(self._loaded.request_format.fragment(parts))
+        tools = [self._loaded.request_format.framed_tool(tool) for tool in self._tools]
         added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
             prefix=self._variant.name,
@@ -263,7 +266,7 @@ class _ArtifactCompiler:
             unstable=padded.unstable,
             later_turns=self._later_turns(padded),
             literal=self._literal(padded),
-            segments=segment_fingerprints(self._rendered, self._tools, padding, self._options.values),
+            segments=segment_fingerprints(self._rendered, tools, padding, self._options.values),
             variant=self._variant,
             tools=tuple(self._tools),
             options=self._options.values,
@@ -339,13 +342,13 @@ class _ArtifactCompiler:
 
 
 def segment_fingerprints(
-    rendered: Rendered, tools: Sequence[Tool], padding: str, options: Mapping[str, Any] | None = None
+    rendered: Rendered, tools: Sequence[Mapping[str, Any]], padding: str, options: Mapping[str, Any] | None = None
 ) -> Mapping[str, str]:
     """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples, options."""
     parts = {
         "system": rendered.system.encode(),
         "padding": padding.encode(),
-        "tools": compact_json([openai_tool(tool) for tool in tools]) if tools else b"",
+        "tools": compact_json(list(tools)) if tools else b"",
         "examples": compact_json(plain_messages(rendered.turns)) if rendered.turns else b"",
         "options": compact_json(options) if options else b"",
     }

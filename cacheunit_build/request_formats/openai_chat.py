@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import (
     Json,
@@ -9,9 +11,12 @@ from cacheunit_build.request_formats.base import (
     RequestFormat,
     body,
     marked,
-    openai_tool,
+    openai_response_format,
     plain_messages,
 )
+
+if TYPE_CHECKING:
+    from cacheunit_build.domain.response_schema import ResponseSchema
 
 
 class OpenAIChat(RequestFormat):
@@ -30,4 +35,8 @@ class OpenAIChat(RequestFormat):
         if parts.marker is not None and self.marker_place(parts) is not None:
             block = {"type": "text", "text": messages[-1]["content"]}
             messages[-1]["content"] = [marked(block, parts.marker)]
-        return body(parts.options, messages=messages, tools=[openai_tool(tool) for tool in parts.tools])
+        return body(parts.options, messages=messages, tools=[self.tool(tool) for tool in parts.tools])
+
+    def response_schema(self, schema: ResponseSchema) -> Json:
+        """Returns `response_format`, with a strict schema."""
+        return {"response_format": {"type": "json_schema", "json_schema": openai_response_format(schema)}}

@@ -12,11 +12,13 @@ from cacheunit_build.request_formats.base import (
     RequestFormat,
     body,
     marked,
+    openai_response_format,
     plain_messages,
 )
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool
+    from cacheunit_build.domain.response_schema import ResponseSchema
 
 
 class OpenAIResponses(RequestFormat):
@@ -29,6 +31,12 @@ class OpenAIResponses(RequestFormat):
     item_keys = ("role", "type", "id")  # a reference to a stored item may have its id only
     unmarkable_roles = frozenset({"assistant"})
     markers = ("prompt_cache_breakpoint",)
+    # the types of openai-python, 3.57.0: FunctionToolParam and ToolParam in openai/types/responses
+    tool_keys = frozenset({"allowed_callers", "async", "defer_loading", "output_schema"})
+    hosted_types = (
+        "(web_search|web_search_preview|file_search|code_interpreter|image_generation|mcp|local_shell|shell|computer"
+        r"|computer_use_preview|apply_patch|tool_search|namespace|programmatic_tool_calling)(_\d{4}_\d\d_\d\d)?"
+    )
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `input` and `tools`."""
@@ -38,7 +46,7 @@ class OpenAIResponses(RequestFormat):
         if parts.marker is not None and place is not None:
             message = messages[(1 if parts.system else 0) + place.index if place.part == "examples" else 0]
             message["content"] = [marked({"type": "input_text", "text": message["content"]}, parts.marker)]
-        return body(parts.options, input=messages, tools=[_tool(tool) for tool in parts.tools])
+        return body(parts.options, input=messages, tools=[self.tool(tool) for tool in parts.tools])
 
     def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last message that is not the assistant's, which cannot be marked; neither can tools."""
@@ -49,13 +57,18 @@ class OpenAIResponses(RequestFormat):
             return MarkerPlace(part="examples", index=users[-1])
         return MarkerPlace(part="system") if parts.system else None
 
+    def tool(self, tool: Tool) -> Json:
+        """Returns a function in the flat form of this API, where `strict` is always present; a hosted tool as it is."""
+        if tool.hosted is not None:
+            return dict(tool.hosted)
+        return {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.schema,
+            "strict": bool(tool.strict),
+        } | tool.known(self.tool_keys)
 
-def _tool(tool: Tool) -> Json:
-    """Returns a tool in the flat form of this API, where `strict` is always present."""
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.schema,
-        "strict": bool(tool.strict),
-    }
+    def response_schema(self, schema: ResponseSchema) -> Json:
+        """Returns `text.format`, with a strict schema."""
+        return {"text.format": {"type": "json_schema"} | openai_response_format(schema)}
