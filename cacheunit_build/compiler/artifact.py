@@ -182,7 +182,7 @@ class _ArtifactCompiler:
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
-        if self._tools and self._leaves_tools_out():
+        if self._loaded.framed_tools(self._tools) and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
         if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
             yield note

@@ -52,6 +52,18 @@ class ToolLimit(Evidence):
         except re.error as error:
             raise ValueError(f'has "names" that are no pattern: {error}') from None
 
+    def __str__(self) -> str:
+        """Returns the limit as a sentence part, such as `at most 128 tools`."""
+        sentences = {
+            "names": f"tool names match {self.names}",
+            "name_length": f"tool names have at most {self.name_length} characters",
+            "tools": f"at most {self.tools} tools",
+            "root_keywords": f"no {', '.join(self.root_keywords or ())} at the root of a tool's schema",
+            "description_length": f"descriptions of tools have at most {self.description_length} characters",
+            "response_root": f"the root of a response schema has type {self.response_root}",
+        }
+        return next(sentences[kind] for kind in _KINDS if getattr(self, kind) is not None)
+
     def tool_problems(self, tools: Sequence[Tool]) -> Iterator[ToolProblem]:
         """Yields what the provider refuses of the tools of a request; of hosted tools, only that they are too many."""
         if self.tools is not None and len(tools) > self.tools:

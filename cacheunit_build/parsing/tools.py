@@ -62,7 +62,7 @@ def parse_tools(document: Document, known_keys: Collection[str] = ()) -> tuple[T
     """
     if len(document.lines) > MOST_TOOL_VALUES:
         raise fail(f"more than {MOST_TOOL_VALUES:,} values in one tool file", path=document.path)
-    value, keys = _without_envelope(document)
+    value, keys = listed_tools(document)
     is_list = isinstance(value, list)
     values = value if is_list else [value]
     faults: list[Fault] = []
@@ -79,7 +79,7 @@ def parse_tools(document: Document, known_keys: Collection[str] = ()) -> tuple[T
     return tuple(tools)
 
 
-def _without_envelope(document: Document) -> tuple[Any, Keys]:
+def listed_tools(document: Document) -> tuple[Any, Keys]:
     """Returns the tools of a file, and the keys that lead to them.
 
     in the file                                          keys
