@@ -165,7 +165,11 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
 
 def repeated_schema_faults(manifest: Manifest, targets: Sequence[Target]) -> Iterator[Fault]:
     """Yields a fault for each option that sets what the response schema sets in a request to one of the targets."""
-    names = {name: target.name for target in targets for name in _schema_options(manifest, target)}
+    names: dict[str, str] = {}
+    for target in targets:
+        listed = {option.name for option in target.options}
+        for name in _schema_options(manifest, target).keys() & listed:
+            names.setdefault(name, target.name)
     values, _ = split_by_name(nested(_own_options(manifest)), names)
     for name in values:
         message = f'"{name}" and "{RESPONSE_SCHEMA}" set the same for target "{names[name]}"'
