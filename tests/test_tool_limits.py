@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -184,3 +185,24 @@ def test_a_long_name_is_shown_shortened() -> None:
     tool = Tool(name="n" * 128, description="", schema={}, strict=None, path="t.json", line=1)
     (problem,) = limit.tool_problems([tool])
     assert problem.message.startswith(f'the tool name "{"n" * 79}…": it has 128 characters')
+
+
+def test_the_table_in_the_documentation_lists_the_limits_of_every_target() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "targets.md").read_text(encoding="utf-8")
+    section = page.partition("## Limits of tools")[2].partition("\n## ")[0]
+    listed = {
+        name.strip(" `"): cells
+        for names, *cells in re.findall(r"^\|(.+?)\|(.*?)\|(.*?)\|(.*?)\|(.*?)\|(.*?)\|$", section, re.MULTILINE)
+        for name in names.split(",")
+    }
+    for name, target in KNOWN.items():
+        cells = listed.get(name) or listed.get(f"{name.partition('-')[0]}-…")
+        assert (cells is not None) == bool(target.tool_limits), name
+        for limit in target.tool_limits:
+            values = (limit.names, limit.name_length, limit.tools, limit.root_keywords, limit.description_length)
+            column = next((index for index, value in enumerate(values) if value is not None), 4)
+            cell = (cells or [""] * 5)[column if limit.effect == "refused" else 4]
+            keywords = limit.root_keywords or ()
+            number = limit.name_length or limit.tools or limit.description_length
+            assert all(f"`{word}`" in cell for word in (*keywords, *filter(None, [limit.names]))), name
+            assert number is None or f"{number:,}" in cell, name
