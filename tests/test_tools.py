@@ -890,6 +890,12 @@ def test_an_exact_count_leaves_hosted_tools_out_and_says_so(project: Project) ->
     assert sent_tools(project, "mine")[1] == {"type": "web_search"}
 
 
+@pytest.mark.parametrize("tool", [{"type": "a\x1b[31m"}, {"type": "mcp", "name": "a b"}, {"a\nb": {}}])
+def test_a_hosted_tool_has_a_plain_name(tool: Json) -> None:
+    with pytest.raises(CacheunitError, match="is not a valid tool name"):
+        tools_of(tool)
+
+
 def test_a_marker_in_a_hosted_tool_is_a_fault(project: Project) -> None:
     write_prefix(project, [WEB_SEARCH | {"cache_control": {"type": "ephemeral"}}], "[anthropic-1024]")
     assert 'error: t.json:6: "cache_control" in a tool' in project.run("build").err

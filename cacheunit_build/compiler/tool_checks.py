@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.errors import Fault, did_you_mean
 from cacheunit_build.domain.fingerprint import compact_json
 from cacheunit_build.request_formats.formats import FORMATS
@@ -42,7 +43,7 @@ def _knows(format_: RequestFormat, tool: Tool) -> bool:
 
 def _unknown_hosted_tool(tool: Tool, format_: str, target: str) -> Fault:
     """Returns the fault for a hosted tool that the format of a target does not know."""
-    kind = str((tool.hosted or {}).get("type", tool.name))
+    kind = shortened(str((tool.hosted or {}).get("type", tool.name)))
     others = [name for name, other in FORMATS.items() if _knows(other, tool)]
     hint = did_you_mean(kind, ("function", "custom"))
     if hint is None and others:

@@ -166,6 +166,8 @@ class _ToolReader:
         inner = value.get("function")
         names = [value.get("name"), inner.get("name") if isinstance(inner, dict) else None, value.get("type")]
         name = next((name for name in names if isinstance(name, str) and name), next(iter(value)))
+        if not _NAME.fullmatch(name):
+            self._add_fault(f"{shortened(repr(name))} is not a valid tool name", "name")
         for key in sorted(value.keys() & _MARKERS):
             self._add_fault(f'"{key}" in a tool: the build sets the markers', key, hint="remove it")
         try:
