@@ -20,9 +20,10 @@ WRITTEN = {
     "required": ["title", "author"],
     "properties": {"title": {"type": "string", "description": "d"}, "author": {"type": "string"}},
     "type": "object",
+    "additionalProperties": False,
 }
 CANONICAL = (
-    '{"properties":{"title":{"description":"d","type":"string"},"author":{"type":"string"}},'
+    '{"additionalProperties":false,"properties":{"title":{"description":"d","type":"string"},"author":{"type":"string"}},'
     '"required":["author","title"],"type":"object"}'
 )
 
@@ -126,7 +127,7 @@ def test_yaml_is_the_same_as_json(sources: Project) -> None:
     sources.build()
     before = sources.read("build/a/openai.json")
     properties = "properties:\n  title: {type: string, description: d}\n  author: {type: string}\n"
-    text = f"type: object\n{properties}required: [title, author]\n"
+    text = f"type: object\nadditionalProperties: false\n{properties}required: [title, author]\n"
     sources.write({"schemas/book.v2.yaml": text})
     sources.edit("prefixes/a.yaml", "v2.json", "v2.yaml")
     sources.build()
@@ -157,6 +158,36 @@ def test_a_wrong_schema_stops_the_build_at_its_place(
     assert (ran.code, sources.path("build").exists()) == (2, False)
     assert f"error: {place}" in ran.err
     assert message in ran.err
+
+
+@pytest.mark.parametrize(
+    ("schema", "messages"),
+    [
+        (
+            {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]},
+            [
+                'the object at the root of the response schema: it lacks "additionalProperties": false',
+                'the object at the root of the response schema: "required" lacks "b"',
+            ],
+        ),
+        (
+            {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["a"],
+                "properties": {"a": {"type": "array", "items": {"anyOf": [{"type": ["object", "null"]}]}}},
+            },
+            ['the object at properties.a.items.anyOf.0 of the response schema: it lacks "additionalProperties": false'],
+        ),
+    ],
+)
+def test_an_object_that_strict_schemas_do_not_take_is_a_fault(
+    sources: Project, schema: object, messages: list[str]
+) -> None:
+    sources.write({"schemas/book.v2.json": json.dumps(schema)})
+    errors = sources.run("build", "--target", "openai", "--format", "json").json["errors"]
+    assert [error["message"] for error in errors] == [f'target "openai" refuses {message}' for message in messages]
+    assert sources.run("build", "--target", "anthropic-1024").code == 0
 
 
 @pytest.mark.parametrize("value", ["{type: object}", "5", "[a.json]", "../a.json", "/a.json"])

@@ -507,7 +507,7 @@ def test_a_tool_with_keys_of_two_forms_is_refused(raw: Json) -> None:
         tools_of(raw)
 
 
-@pytest.mark.parametrize("kind", [5, ["function"]])
+@pytest.mark.parametrize("kind", [5, ["function"], ""])
 def test_a_type_that_is_no_text_is_refused(kind: object) -> None:
     with pytest.raises(CacheunitError, match="the type of a function is"):
         tools_of({"type": kind, "name": "t"})

@@ -72,10 +72,9 @@ def response_schema_faults(manifest: Manifest, targets: Sequence[Target]) -> Ite
         return
     for target in targets:
         for limit in _limits(target, "refused") if FORMATS[target.request].response_schema(schema) else ():
-            problem = limit.response_problem(schema.schema)
-            if problem is not None:
-                message, hint = f'target "{target.name}" refuses {problem[0]}', _hint(problem[1], limit)
-                yield Fault(message=message, path=schema.path, line=schema.line, hint=hint)
+            for message, hint in limit.response_problems(schema.schema):
+                refused = f'target "{target.name}" refuses {message}'
+                yield Fault(message=refused, path=schema.path, line=schema.line, hint=_hint(hint, limit))
 
 
 def _limits(target: Target, effect: LimitEffect) -> Iterator[ToolLimit]:

@@ -19,8 +19,9 @@ LimitEffect = Literal["refused", "disputed"]
 
 _CHARACTER_CLASSES = r"^(\[[^\[\]\\]{1,100}\])?\[[^\[\]\\]{1,100}\][*+]$"
 """A class of first characters, and one of all others: such a pattern is matched in linear time."""
-_KINDS = ("names", "name_length", "tools", "root_keywords", "description_length", "response_root")
+_KINDS = ("names", "name_length", "tools", "root_keywords", "description_length", "response_root", "response_objects")
 _LONGEST_SHOWN = 80
+_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class ToolLimit(Evidence):
     """The most characters of a description."""
     response_root: Literal["object"] | None = None
     """The type that a response schema must have at its root."""
+    response_objects: Literal["closed"] | None = None
+    """Whether each object in a response schema must require all its properties, and allow no others."""
 
     def __post_init__(self) -> None:
         if sum(getattr(self, kind) is not None for kind in _KINDS) != 1:
@@ -61,6 +64,7 @@ class ToolLimit(Evidence):
             "root_keywords": f"no {', '.join(self.root_keywords or ())} at the root of a tool's schema",
             "description_length": f"descriptions of tools have at most {self.description_length} characters",
             "response_root": f"the root of a response schema has type {self.response_root}",
+            "response_objects": "objects of a response schema require all their properties, and allow no others",
         }
         return next(sentences[kind] for kind in _KINDS if getattr(self, kind) is not None)
 
@@ -94,12 +98,36 @@ class ToolLimit(Evidence):
             return f"{message}at most {self.description_length:,} are possible", "shorten it"
         return None
 
-    def response_problem(self, schema: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Returns what the provider refuses of a response schema, and what would help; None where nothing is."""
-        if self.response_root is None or schema.get("type") == self.response_root:
-            return None
-        message = f'a response schema without "type": "{self.response_root}" at its root'
-        return message, "put the value into a property of an object"
+    def response_problems(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yields what the provider refuses of a response schema, and what would help."""
+        if self.response_root is not None and schema.get("type") != self.response_root:
+            message = f'a response schema without "type": "{self.response_root}" at its root'
+            yield message, "put the value into a property of an object"
+        for place, value in _objects(schema, "") if self.response_objects is not None else ():
+            where = f"the object at {place or 'the root'} of the response schema"
+            if value.get("additionalProperties") is not False:
+                yield f'{where}: it lacks "additionalProperties": false', "add it"
+            required = value.get("required", ())
+            optional = [f'"{name}"' for name in value.get("properties", ()) if name not in required]
+            if optional:
+                message = f'{where}: "required" lacks {", ".join(optional[:_MOST_SHOWN])}'
+                yield message, 'require it; an optional value has a type such as ["string", "null"]'
+
+
+def _objects(schema: object, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields each schema of an object in a schema, with the keys that lead to it."""
+    if not isinstance(schema, dict):
+        return
+    kind = schema.get("type")
+    if "properties" in schema or kind == "object" or (isinstance(kind, list) and "object" in kind):
+        yield place, schema
+    for key in ("properties", "$defs", "definitions"):
+        for name, value in schema[key].items() if isinstance(schema.get(key), dict) else ():
+            yield from _objects(value, f"{place}.{key}.{name}".lstrip("."))
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for index, value in enumerate(schema[key]) if isinstance(schema.get(key), list) else ():
+            yield from _objects(value, f"{place}.{key}.{index}".lstrip("."))
+    yield from _objects(schema.get("items"), f"{place}.items".lstrip("."))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,7 +111,7 @@ def listed_tools(document: Document) -> tuple[Any, Keys]:
 def _is_hosted(value: Mapping[str, Any]) -> bool:
     """Returns whether an entry is a tool that the provider runs: of a type of its own, or `{googleSearch: {}}`."""
     if "type" in value:
-        return isinstance(value["type"], str) and value["type"] not in _SCHEMA_KEY_OF_TYPE
+        return isinstance(value["type"], str) and value["type"] not in {"", *_SCHEMA_KEY_OF_TYPE}
     (key, inner), *others = value.items() or [("", None)]
     return not others and key not in _TOOL_KEYS | {"function"} and isinstance(inner, dict)
 
