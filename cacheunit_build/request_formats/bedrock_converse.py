@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
+from cacheunit_build.domain.fingerprint import compact_json
 from cacheunit_build.request_formats.base import Json, Marker, PrefixParts, RequestFormat, body
 from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.domain.prompt import Tool, Turn
+    from cacheunit_build.domain.response_schema import ResponseSchema
 
 _FORM = MessageForm(
     takes_text=False,
@@ -54,10 +56,22 @@ class BedrockConverse(RequestFormat):
         return body(parts, messages=messages, system=system, toolConfig={"tools": tools} if tools else {})
 
     def tool(self, tool: Tool) -> Json:
-        """Returns a tool in Bedrock's form."""
+        """Returns a tool in Bedrock's form; a hosted one as it is."""
+        if tool.hosted is not None:
+            return dict(tool.hosted)
         strict = {} if tool.strict is None else {"strict": tool.strict}
         spec = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
         return {"toolSpec": spec | strict}
+
+    def knows_hosted(self, definition: Mapping[str, Any]) -> bool:
+        """Returns whether its API takes this entry of `toolConfig.tools`: a `systemTool`."""
+        return definition.keys() == {"systemTool"}
+
+    def response_schema(self, schema: ResponseSchema) -> Json:
+        """Returns `outputConfig.textFormat`, whose schema is JSON text."""
+        text = compact_json(schema.schema).decode().rstrip("\n")
+        structure = {"jsonSchema": {"schema": text, "name": schema.name}}
+        return {"outputConfig.textFormat": {"type": "json_schema", "structure": structure}}
 
     def with_dynamic(self, fragment: Json, messages: Sequence[Any], text: str) -> tuple[Json, Sequence[Any]]:
         """Returns the text as a system block after the marked one, or in the messages where examples follow it."""

@@ -13,6 +13,7 @@ from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn
+    from cacheunit_build.domain.response_schema import ResponseSchema
 
 _GENERATION = "generationConfig"
 _OUTSIDE = (
@@ -24,6 +25,10 @@ _OF_CLIENT = frozenset({"httpOptions", "automaticFunctionCalling", "shouldReturn
 """The keys of `config` that the client does not send."""
 _OPAQUE = frozenset({"responseJsonSchema", "responseSchema", "parametersJsonSchema", "parameters", "args", "labels"})
 """The keys whose values have keys of the caller in them."""
+_HOSTED = frozenset(
+    {"codeExecution", "computerUse", "fileSearch", "googleMaps", "googleSearch", "googleSearchRetrieval", "urlContext"}
+)
+"""The keys of the tools that Google runs: those of Tool in google-genai 3.6.1 that the Gemini API takes."""
 _ROLES = {"user": "user", "assistant": "model", "tool": "user"}
 
 
@@ -41,6 +46,7 @@ class Gemini(RequestFormat):
     system_path = "systemInstruction.parts"
     stored_keys = ("systemInstruction", "tools", "toolConfig")
     name_key = "cachedContent"
+    tool_keys = frozenset({"responseJsonSchema"})  # FunctionDeclaration of google-genai 3.6.1
     form = MessageForm(
         content_key="parts",
         takes_text=False,
@@ -74,12 +80,30 @@ class Gemini(RequestFormat):
         return {
             "contents": contents,
             "systemInstruction": {"parts": [{"text": text} for text in parts.blocks]} if parts.blocks else {},
-            "tools": [{"functionDeclarations": [self.tool(tool) for tool in parts.tools]}] if parts.tools else [],
+            "tools": self._tools(parts),
         }
 
+    def _tools(self, parts: PrefixParts) -> list[Json]:
+        """Returns the hosted tools, and then one entry with all functions: so the client sends them too."""
+        functions = [self.tool(tool) for tool in parts.tools if tool.hosted is None]
+        hosted = [self.tool(tool) for tool in parts.tools if tool.hosted is not None]
+        return [*hosted, {"functionDeclarations": functions}] if functions else hosted
+
     def tool(self, tool: Tool) -> Json:
-        """Returns a tool in Gemini's form, which has no `strict`."""
-        return {"description": tool.description, "name": tool.name, "parametersJsonSchema": tool.schema}
+        """Returns a function in Gemini's form, which has no `strict`; a hosted tool as it is."""
+        if tool.hosted is not None:
+            return dict(tool.hosted)
+        body = {"description": tool.description, "name": tool.name, "parametersJsonSchema": tool.schema}
+        return body | tool.known(self.tool_keys)
+
+    def knows_hosted(self, definition: Mapping[str, Any]) -> bool:
+        """Returns whether its API takes this entry of `tools`, which has one key."""
+        return len(definition) == 1 and not _HOSTED.isdisjoint(definition)
+
+    def response_schema(self, schema: ResponseSchema) -> Json:
+        """Returns the options of `generationConfig` for JSON by a schema."""
+        options = {"responseMimeType": "application/json", "responseJsonSchema": schema.schema}
+        return {f"{_GENERATION}.{key}": value for key, value in options.items()}
 
     def tools_in(self, fragment: Json) -> list[Json]:
         """Returns the functions of a fragment, and its hosted tools."""
