@@ -25,9 +25,8 @@ extends = "anthropic-512"
 extends = "steady"
 request = "gemini"
 [target.converse]
-extends = "steady"
-request = "bedrock-converse"
-cache = {kind = "breakpoints", minimum = 16, marker = "cachePoint"}
+extends = "bedrock-converse-1024"
+cache = {minimum = 16}
 [target.explicit]
 extends = "gemini-explicit"
 [target.own]
@@ -79,11 +78,11 @@ def compared(ran: CommandResult) -> list[dict[str, Any]]:
 def test_a_model_in_the_path_is_verified_too(
     built: Project, monkeypatch: pytest.MonkeyPatch, target: str, engine: Engine, limit: dict[str, Any]
 ) -> None:
-    built.write({"prefixes/c.yaml": f"system: c.j2\ntargets: [{target}]\n", "templates/c.j2": LONG.strip()})
+    built.write({"prefixes/c.yaml": f"system: a.j2\ntargets: [{target}]\n"})
     built.build()
     monkeypatch.setenv("CACHEUNIT_API_KEY", "key")
     (result,) = compared(verify(built, engine, "c", "--model", "mock"))
-    assert (result["verdict"], result["observed"]) == ("as predicted", result["predicted"])
+    assert (result["verdict"], abs(result["observed"] - result["predicted"]) < 4) == ("as predicted", True)
     assert result["predicted"] > 128
     assert all(request.items() >= limit.items() for request in engine.requests)
 
