@@ -88,7 +88,7 @@ HOSTED = {
     "bedrock-converse": {"systemTool": {"name": "nova_grounding"}},
     "bedrock-nova": {"systemTool": {"name": "nova_grounding"}},
 }
-FURTHER = {
+FURTHER: dict[str, dict[str, Any]] = {
     "openai-responses": {"defer_loading": True},
     "anthropic-messages": {"input_examples": [{"query": "A-17"}]},
     "gemini": {"responseJsonSchema": {"type": "string"}},
