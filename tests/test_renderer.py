@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support import expanded
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rendered(files: Mapping[str, str], manifest: str = "system: a.j2") -> Rendered:
-    return renderer(files).render(expand(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0])
+    return renderer(files).render(expanded(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0])
 
 
 def renderer(files: Mapping[str, str]) -> Renderer:
@@ -72,7 +73,7 @@ def test_every_file_that_was_looked_up_is_recorded_even_if_it_does_not_exist() -
     }
     manifest = "system: a.j2\nvariables: {base: base.j2}\ndata: {d: data/d.yaml}"
     same = renderer(files)
-    variant = expand(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0]
+    variant = expanded(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0]
     first, second = same.render(variant), same.render(variant)
     assert first == second
     assert first.system == "CG1."
@@ -98,7 +99,7 @@ def test_an_imported_macro_sees_only_its_arguments_unless_imported_with_context(
     shared = renderer(with_context)
     for who in ("x", "y", "x"):
         manifest = parse_manifest(f"system: a.j2\nvariables: {{who: {who}}}".encode(), name=who, path="p.yaml")
-        assert shared.render(expand(manifest)[0]).system == who
+        assert shared.render(expanded(manifest)[0]).system == who
     without = {"a.j2": '{% from "m.j2" import f %}{{ f() }}', "m.j2": macro}
     assert 'templates/m.j2:1: "who" is undefined' in message(without, "system: a.j2\nvariables: {who: x}")
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import expanded
 
-from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.renderer import Renderer
 from cacheunit_build.templating.traced_text import TracedText, join_traced, spans_of, trace_result
 
@@ -29,7 +30,7 @@ def compiled(files: Mapping[str, str], variant: int = 0) -> tuple[Rendered, Sour
     sources = {path: text.encode() for path, text in files.items()}
     manifest = parse_manifest(sources[MANIFEST], name="a", path=MANIFEST)
     renderer = Renderer(sources.get, list)
-    selected = expand(manifest)[variant]
+    selected = expanded(manifest)[variant]
     return renderer.render(selected), renderer.source_maps(selected)
 
 
@@ -178,7 +179,7 @@ def own_variants() -> list[Variant]:
     variants: list[Variant] = []
     for path in sorted((REPOSITORY / "prefixes").rglob("*.yaml")):
         name = path.relative_to(REPOSITORY).as_posix()
-        variants += expand(parse_manifest(path.read_bytes(), name=name[9:-5], path=name))
+        variants += expanded(parse_manifest(path.read_bytes(), name=name[9:-5], path=name))
     return variants
 
 

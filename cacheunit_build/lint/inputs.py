@@ -9,7 +9,6 @@ from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.segment import Segment
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.parsing.manifest import expand
 from cacheunit_build.parsing.tools import CLIENT_ONLY_KEYS
 
 if TYPE_CHECKING:
@@ -64,11 +63,15 @@ class PrefixInputs:
 
 
 def read_prefix_inputs(
-    manifest: Manifest, files: ProjectFiles, renderer: Renderer, selection: Selection, artifacts: Sequence[Artifact]
+    variants: Sequence[Variant],
+    files: ProjectFiles,
+    renderer: Renderer,
+    selection: Selection,
+    artifacts: Sequence[Artifact],
 ) -> PrefixInputs:
-    """Returns the inputs of a prefix that compiled without a fault into `artifacts`."""
+    """Returns the inputs of a prefix whose variants compiled without a fault into `artifacts`."""
+    manifest = variants[0].manifest
     tool_files = dict.fromkeys(map(normal_path, manifest.tools))
-    variants = expand(manifest)
     inputs = tuple(
         _variant_inputs(variant, renderer.render(variant), own_artifacts)
         for variant in variants

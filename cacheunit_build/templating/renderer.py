@@ -136,8 +136,7 @@ class Renderer:
         document = Document(path=manifest.path, value=manifest.variables, lines=manifest.lines)
         variables: dict[str, Any] = trace_value(document, source, ("variables",))
         for axis, value in variant.axes.items():
-            index = manifest.matrix[axis].index(value)
-            variables[axis] = trace_value(replace(document, value=value), source, ("matrix", axis, index))
+            variables[axis] = trace_value(replace(document, value=value), source, manifest.axis_keys(axis, value))
         for name, file in manifest.data.items():
             path = normal_path(file)
             data = self._read(path) or b""
