@@ -107,6 +107,34 @@ def test_the_json_schema_has_every_key_and_both_short_forms() -> None:
     json.dumps(schema)
 
 
+def test_keys_that_begin_with_x_are_ignored_and_their_anchors_work() -> None:
+    text = "x-common: &common {product: Acme, tone: calm}\nx-: 1\nx-targets: &t [openai]\n"
+    text += "system: a\ntargets: *t\nvariables:\n  <<: *common\n  tone: brisk\n"
+    parsed = manifest(text)
+    assert parsed.variables == {"product": "Acme", "tone": "brisk"}
+    assert parsed.targets == ("openai",)
+    assert "^x-" in manifest_schema()["patternProperties"]
+
+
+def test_keys_that_begin_with_x_are_still_read_within_limits_and_refused_elsewhere() -> None:
+    bomb = "x-a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+    for name, before in zip("bcdefg", "abcdef", strict=True):
+        bomb += f"x-{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+    assert reported(f"{bomb}system: a\n") == ["1: aliases repeat more than 100,000 values"]
+    assert reported("x-a: 1\nx-a: 2\nsystem: a\n") == ['2: duplicate key "x-a", first on line 1']
+    assert reported("system: a\npadding: {x-a: 1}\nX-b: 1\nxa: 1") == [
+        '2: unknown key "x-a"', '3: unknown key "X-b"', '4: unknown key "xa"',
+    ]  # fmt: skip
+
+
+def test_strip_names_front_matter_once() -> None:
+    assert manifest("system: a\nstrip: front-matter").strip == ("front-matter",)
+    assert manifest("system: a\nstrip: [front-matter]").strip == ("front-matter",)
+    assert reported("system: a\nstrip: [front-matter, front-matter]") == ['2: "strip" names "front-matter" twice']
+    assert reported("system: a\nstrip: comments") == ["2: \"strip[0]\" must be 'front-matter', not 'comments'"]
+    assert reported("system: a\nstrip: true") == ['2: "strip" must be a list, not true']
+
+
 def test_settings_are_read_from_either_file_and_have_defaults() -> None:
     assert parse_settings(None, None).targets == ("deepseek-v4",)
     assert parse_settings(b'[tool.cacheunit]\nbuild = "out"\n', None).build == "out"

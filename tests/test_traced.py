@@ -85,6 +85,23 @@ def test_inheritance_calls_filters_captures_and_recursion() -> None:
     assert chain(maps.system, "Foot.") == f"base.j2:3 < {at}"
 
 
+def test_lines_behind_stripped_front_matter_are_those_of_the_files() -> None:
+    front = "---\nname: x\nkeep: first\n---\n\n"
+    _, maps = compiled(
+        {
+            MANIFEST: "system: a.j2\nstrip: front-matter\ndata: {note: data/n.md}\n",
+            "templates/a.j2": f"{front}One.\n{{% include 'b.j2' %}}\n{{{{ note }}}}",
+            "templates/b.j2": f"{front}Two.\nThree.",
+            "data/n.md": f"{front}first\nsecond\n",
+        }
+    )
+    at = "prefixes/a.yaml:1"
+    assert chain(maps.system, "One.") == f"a.j2:6 < {at}"
+    assert chain(maps.system, "Three.") == f"b.j2:7 < a.j2:7 < {at}"
+    assert chain(maps.system, "first") == f"data/n.md:6 < a.j2:8 < {at}"
+    assert chain(maps.system, "second") == f"data/n.md:7 < a.j2:8 < {at}"
+
+
 def test_variables_axes_and_data_files() -> None:
     rendered, maps = compiled(
         {
