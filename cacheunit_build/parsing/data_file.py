@@ -27,4 +27,4 @@ def parse_data(data: bytes, path: str, *, floats: bool = False, strip: bool = Fa
         return read_json(data, path)
     text = decode(data, path)
     end = front_matter_end(text, path) if strip else 0
-    return Document(path=path, value=text[end:], lines={(): text.count("\n", 0, end) + 1})
+    return Document(path=path, value=text[end:], lines={(): text.count("\n", 0, end) + 1} if end else {})
