@@ -173,7 +173,7 @@ def test_values_of_different_types_that_python_takes_for_equal_are_told_apart() 
         ),
         (
             "  include: [{family: gemini}]",
-            '4: axis "mode" is missing | an included combination has a value for each axis',
+            '4: axis "mode" not given | an included combination has a value for each axis',
         ),
         (
             "  include: [{family: gemini, mode: [act, plan]}]",
@@ -210,6 +210,13 @@ def test_values_of_different_types_that_python_takes_for_equal_are_told_apart() 
 )
 def test_an_entry_that_is_wrong_or_changes_nothing_is_one_fault_at_its_line(entries: str, expected: str) -> None:
     assert faults(axes_and(entries)) == [expected]
+
+
+def test_an_entry_with_several_faults_has_one_for_each() -> None:
+    assert faults(axes_and("  include:\n  - {}\n  - {family: x, mode: y}\n  - {mode: y, family: x}")) == [
+        '5: axes "family", "mode" not given | an included combination has a value for each axis',
+        "7: the entry repeats the one on line 6 | remove one of them",
+    ]
 
 
 def test_a_matrix_of_entries_alone_is_refused() -> None:
@@ -319,6 +326,22 @@ def test_sources_of_an_included_value_are_shown_at_its_entry(project: Project) -
     shown = project.run("show", "p@family=gemini,mode=act", "--target", "two", "--sources")
     assert shown.code == 0, shown.err
     assert "prefixes/p.yaml:6" in shown.out
+
+
+def test_a_target_may_be_left_without_any_combination(project: Project) -> None:
+    project.write(PROJECT)
+    project.edit("prefixes/p.yaml", "act]\n", "act]\n  exclude: [{target: two}]\n")
+    assert built(project).keys() == {"one"}
+    assert project.drift() == []
+    assert {item["status"] for item in project.run("build", "--format", "json").json["artifacts"]} == {"unchanged"}
+
+
+def test_lint_of_one_target_does_not_judge_what_only_other_variants_use(project: Project) -> None:
+    project.write(PROJECT)
+    project.edit("prefixes/p.yaml", "act]\n", f"act]\n{EXCLUDED}{INCLUDED}")
+    project.edit("templates/a.md.j2", "{{ mode }}", "{% if family == 'claude' %}{{ mode }}{% endif %}")
+    assert "CU501" not in project.run("lint").out
+    assert "CU501" not in project.run("lint", "--target", "two").out
 
 
 def test_lint_compares_the_variants_of_one_target_alone(project: Project) -> None:

@@ -94,6 +94,7 @@ class _EntryReader:
 
     def entry(self, item: object, index: int) -> MatrixEntry:
         """Returns an entry; without what is wrong with it."""
+        faults_before = len(self.faults)
         if not isinstance(item, dict):
             self.add(f'an entry of "matrix.{self._kind}" must be a mapping', (index,))
             return MatrixEntry(values={})
@@ -103,12 +104,14 @@ class _EntryReader:
             if axis != TARGET and self._is_axis(axis, (index, axis))
         }
         entry = MatrixEntry(values=values, targets=self._targets(item[TARGET], index) if TARGET in item else None)
-        for axis in self._manifest.matrix if self._kind == "include" else ():
-            if axis not in values:
-                self.add(f'axis "{axis}" is missing', (index,), "an included combination has a value for each axis")
-        if not item:
+        missing = [f'"{axis}"' for axis in self._manifest.matrix if axis not in values]
+        if self._kind == "include" and missing:
+            message = f"{'axis' if len(missing) == 1 else 'axes'} {', '.join(missing[:_MOST_LISTED])} not given"
+            self.add(message, (index,), "an included combination has a value for each axis")
+        elif not item:
             self.add("the entry names no axis and no target", (index,), "name the values that are left out")
-        self._refuse_repeated(entry, index)
+        if len(self.faults) == faults_before:
+            self._refuse_repeated(entry, index)
         return entry
 
     def add(self, message: str, keys: Keys, hint: str | None = None) -> None:
@@ -186,12 +189,12 @@ class _EntryReader:
         return tuple(targets)
 
     def _refuse_repeated(self, entry: MatrixEntry, index: int) -> None:
-        """Adds a fault where an earlier entry names the same; one with a fault of its own is not compared."""
+        """Adds a fault where an earlier entry without faults names the same."""
         spelled: Mapping[str, frozenset[str]] = {
             axis: frozenset(composed(axis_spelling(value)) for value in values) for axis, values in entry.values.items()
         }
         names = (frozenset(spelled.items()), None if entry.targets is None else frozenset(entry.targets))
         first = self._first.setdefault(names, index)
-        if first != index and not self.faults:
+        if first != index:
             line = self._manifest.line("matrix", self._kind, first)
             self.add(f"the entry repeats the one on line {line}", (index,), "remove one of them")

@@ -13,14 +13,16 @@ from cacheunit_build.domain.manifest import Variant
 from cacheunit_build.parsing.matrix_entries import MOST_HINTS, TARGET, similar_or_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cacheunit_build.domain.document import Keys
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.manifest import AxisValue, Manifest, MatrixEntry
     from cacheunit_build.domain.target import Target
 
-    Combination = tuple[AxisValue, ...]
+    TypedValue = tuple[type, AxisValue]
+    """A value with its type, without which 1 and true are equal."""
+    Combination = tuple[TypedValue, ...]
     """A value for each axis, the axes in code point order."""
 
 
@@ -57,28 +59,26 @@ class _Expansion:
         self._targets = list(targets.items())
         self._axes = sorted(manifest.matrix)
         self._all = (1 << len(targets)) - 1
-        combinations = itertools.product(*(manifest.matrix[axis] for axis in self._axes))
-        self.masks: dict[tuple[tuple[type, AxisValue], ...], int] = {
-            _typed(combination): self._all for combination in combinations
-        }
+        self._values = {axis: _typed(values) for axis, values in manifest.matrix.items()}
+        self.masks: dict[Combination, int] = dict.fromkeys(self._combinations(self._values), self._all)
         self.faults: list[Fault] = []
 
     def exclude(self) -> None:
         """Removes the combinations that match an entry of `exclude`, from all targets or from those it names."""
         for index, entry in enumerate(self._manifest.exclude):
             kept = ~self._mask(entry, ("exclude", index))
-            axes = {**self._manifest.matrix, **entry.values}
-            for combination in itertools.product(*(axes[axis] for axis in self._axes)):
-                self.masks[_typed(combination)] &= kept
+            named = {axis: _typed(values) for axis, values in entry.values.items()}
+            for combination in self._combinations({**self._values, **named}):
+                self.masks[combination] &= kept
 
     def include(self) -> None:
         """Adds the combinations of `include`, for all targets or for those it names."""
         for index, entry in enumerate(self._manifest.include):
             mask = self._mask(entry, ("include", index))
-            combination = _typed(tuple(entry.values[axis][0] for axis in self._axes))
+            combination = _typed(entry.values[axis][0] for axis in self._axes)
             present = self.masks.get(combination, 0)
             if present & mask:
-                name = self._name(tuple(value for _, value in combination))
+                name = variant_name(self._manifest.name, self._by_axis(combination))
                 message = f'variant "{name}" already exists for target "{self._names(present & mask)[0]}"'
                 hint = 'remove the entry, exclude the combination first, or name other targets with "target"'
                 self.faults.append(self._manifest.fault(message, "matrix", "include", index, hint=hint))
@@ -88,12 +88,17 @@ class _Expansion:
         """Yields a variant for each combination that has a target."""
         for combination, mask in self.masks.items():
             if mask:
-                values = tuple(value for _, value in combination)
-                axes = dict(zip(self._axes, values, strict=True))
-                yield Variant(name=self._name(values), manifest=self._manifest, axes=axes, targets=self._names(mask))
+                axes = self._by_axis(combination)
+                name = variant_name(self._manifest.name, axes)
+                yield Variant(name=name, manifest=self._manifest, axes=axes, targets=self._names(mask))
 
-    def _name(self, values: Combination) -> str:
-        return variant_name(self._manifest.name, dict(zip(self._axes, values, strict=True)))
+    def _combinations(self, values: Mapping[str, tuple[TypedValue, ...]]) -> Iterator[Combination]:
+        """Returns every combination of values of the axes."""
+        return itertools.product(*(values[axis] for axis in self._axes))
+
+    def _by_axis(self, combination: Combination) -> dict[str, AxisValue]:
+        """Returns the values of a combination by axis."""
+        return {axis: value for axis, (_, value) in zip(self._axes, combination, strict=True)}
 
     def _names(self, mask: int) -> tuple[str, ...]:
         """Returns the names of the targets whose bits are set."""
@@ -128,6 +133,6 @@ def _matches(pattern: str, written: str, target: Target) -> bool:
     return pattern in target.models or any(pattern == name or fnmatchcase(name, pattern) for name in names)
 
 
-def _typed(combination: Combination) -> tuple[tuple[type, AxisValue], ...]:
-    """Returns a combination as a key of a dictionary, where 1 and true are equal without their types."""
-    return tuple((type(value), value) for value in combination)
+def _typed(values: Iterable[AxisValue]) -> tuple[TypedValue, ...]:
+    """Returns values with their types."""
+    return tuple((type(value), value) for value in values)
