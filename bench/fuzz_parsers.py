@@ -242,7 +242,8 @@ def _words(text: str) -> list[str]:
 
 
 _YAML_WORDS = (
-    r"system: ¦tools:\n- ¦matrix:\n  a: [1, 2]\n¦variables: ¦options: ¦padding: ¦examples:\n- ¦<<: *a¦&a ¦*a¦? ¦: ¦- ¦"
+    r"system: ¦tools:\n- ¦matrix:\n  a: [1, 2]\n¦  exclude:\n  - {a: 1, target: '*'}\n¦  include: [{a: 3}]\n¦"
+    r"strip: ¦x-a: ¦variables: ¦options: ¦padding: ¦examples:\n- ¦<<: *a¦&a ¦*a¦? ¦: ¦- ¦"
     r"|\n ¦>-\n ¦'¦\"¦[¦{¦#¦---\n¦...\n¦!!str ¦!!python/object:x ¦null¦~¦1e999¦\u2028¦\u0085¦\\ud800¦\\ud83d\\ude00¦"
     r"\ufeff¦\r¦\x00"
 )

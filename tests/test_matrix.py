@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import expanded
 
 from cacheunit_build import load
@@ -269,6 +272,61 @@ def test_the_json_schema_knows_exclude_and_include() -> None:
         "type": ["string", "integer", "boolean"]
     }
     json.dumps(matrix)
+
+
+VALUES = st.lists(st.sampled_from(["x", "y", 1, True, 0]), min_size=1, max_size=3, unique_by=lambda v: str(v).lower())
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> dict[str, Any]:
+    """Returns a matrix of two axes with entries that name their values."""
+    axes: dict[str, Any] = {"a": draw(VALUES), "b": draw(VALUES)}
+    target = st.sampled_from(["openai", "*", "g*", "[!o]*"])
+    exclude = st.fixed_dictionaries(
+        {"target": target},
+        optional={name: st.lists(st.sampled_from(values), min_size=1, unique_by=repr) for name, values in axes.items()},
+    )
+    include = st.fixed_dictionaries(
+        {"target": target, **{name: st.sampled_from([*values, "new"]) for name, values in axes.items()}}
+    )
+    return {**axes, "exclude": draw(st.lists(exclude, max_size=3)), "include": draw(st.lists(include, max_size=2))}
+
+
+def expected_artifacts(matrix: dict[str, Any]) -> list[tuple[str, str]]:
+    """Returns the values and the target of each artifact of a matrix, one by one; one may be there twice."""
+    artifacts = [
+        (repr(a), repr(b), target)
+        for a in matrix["a"]
+        for b in matrix["b"]
+        for target in TARGETS
+        if not any(
+            fnmatchcase(target, entry["target"])
+            and repr(a) in map(repr, entry.get("a", [a]))
+            and repr(b) in map(repr, entry.get("b", [b]))
+            for entry in matrix["exclude"]
+        )
+    ]
+    artifacts += [
+        (repr(entry["a"]), repr(entry["b"]), target)
+        for entry in matrix["include"]
+        for target in TARGETS
+        if fnmatchcase(target, entry["target"])
+    ]
+    return sorted((f"{a} {b}", target) for a, b, target in artifacts)
+
+
+@given(matrices())
+def test_a_matrix_gives_the_artifacts_that_its_entries_leave_and_add(matrix: dict[str, Any]) -> None:
+    expected = expected_artifacts(matrix)
+    manifest_text = json.dumps({"system": "a", "matrix": matrix}).encode()
+    try:
+        variants = expanded(parse_manifest(manifest_text, name="p", path="prefixes/p.yaml"), *TARGETS)
+    except CacheunitError as error:
+        repeated = any("repeats the one" in fault.message for fault in error.faults)
+        assert repeated or not expected or len(set(expected)) < len(expected)
+        return
+    artifacts = [(" ".join(map(repr, item.axes.values())), target) for item in variants for target in item.targets]
+    assert sorted(artifacts) == expected
 
 
 # In a project
