@@ -126,7 +126,7 @@ class Prefix:
         *,
         continuation: str = "",
         dynamic: str = "",
-        conversation_marker: bool = False,
+        conversation_marker: bool | str = False,
         allow: Collection[str] = (),
         **others: Any,
     ) -> dict[str, Any]:
@@ -139,7 +139,8 @@ class Prefix:
             continuation: what follows the text, for a target of format `text`.
             dynamic: a text that differs between requests, put behind the last static part: into a further system block
                 where the format has them and no examples follow, else in front of the first words of the user.
-            conversation_marker: mark the end of `messages` too, so that the next turn finds them in the cache.
+            conversation_marker: mark the end of `messages` too, so that the next turn finds them in the cache; a text,
+                such as 1h, is the lifetime of that entry.
             allow: names of options that may have another value than the frozen one, and "model" for any model.
             others: further arguments of the call, such as `model`.
 
@@ -153,7 +154,9 @@ class Prefix:
 
         following = Following(messages=messages, continuation=continuation, dynamic=dynamic)
         frozen: dict[str, Any] = json.loads(self._fragment)
-        checks = RequestChecks((self.name, self.target), self._identity, frozen, exact=self.counted == "exact")
+        checks = RequestChecks(
+            (self.name, self.target), (self._identity, self._rule), frozen, exact=self.counted == "exact"
+        )
         fragment = checks.fragment_for(others, allow)
         body = checks.with_following(fragment, following, mark=conversation_marker, allow=allow)
         request = with_arguments(body, others)

@@ -57,7 +57,7 @@ def test_all_faults_are_reported_at_once_each_with_its_line() -> None:
         "4: \"padding.mode\" must be 'auto', 'always' or 'off', not 'sometimes'",
         '5: "variables" must be a mapping',
         '6: "data.d" must be text, not 5',
-        "7: \"examples[0].role\" must be 'user' or 'assistant', not 'x'",
+        "7: \"examples[0].role\" must be 'user', 'assistant' or 'tool', not 'x'",
     ]
 
 
@@ -99,7 +99,7 @@ def test_padding_options_that_contradict_each_other_or_have_no_effect_are_refuse
 
 def test_the_json_schema_has_every_key_and_both_short_forms() -> None:
     schema = manifest_schema()
-    keys = {"description", "targets", "system", "tools", "examples", "variables", "data", "matrix", "padding"}
+    keys = {"description", "targets", "system", "tools", "examples", "variables", "data", "matrix", "padding", "cache"}
     assert set(schema["properties"]) == keys | {"special_tokens", "budget", "options", "strip"}
     assert {"type": "string"} in schema["properties"]["system"]["anyOf"]
     assert {"enum": ["auto", "always", "off"]} in schema["properties"]["padding"]["anyOf"]

@@ -14,6 +14,7 @@ import pytest
 
 from cacheunit_build import load
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.fingerprint import cache_key
 from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.request_formats.formats import FORMATS
@@ -266,7 +267,8 @@ def test_options_are_nested_and_sorted_in_the_fragment_however_they_are_written(
     sources.build()
     fragment = sources.read("build/a/openai.json").decode()
     assert fragment == (
-        '{"input":[{"role":"developer","content":"Be brief.\\n"}],"reasoning":{"effort":"high"},'
+        '{"input":[{"role":"developer","content":"Be brief.\\n"}],'
+        f'"prompt_cache_key":"{cache_key("", "a")}","reasoning":{{"effort":"high"}},'
         '"text":{"format":{"type":"json_schema","name":"b","a":1},"verbosity":"low"}}\n'
     )
     assert list(json.loads(sources.read("build/a/anthropic-512.json"))) == ["system"]

@@ -64,11 +64,11 @@ def test_a_prediction_ends_at_the_marker_and_the_plan_names_what_stands_behind_i
     project.build()
     found = artifacts(project, "e")
     responses = found["openai"]  # an assistant's message cannot be marked in this format
-    assert 0 < responses["markers"][0] < responses["tokens"]
-    assert responses["predicted"] == responses["markers"][0]
-    behind = responses["tokens"] - responses["markers"][0]
+    assert 0 < responses["markers"][-1] < responses["tokens"]
+    assert responses["predicted"] == responses["markers"][-1]
+    behind = responses["tokens"] - responses["markers"][-1]
     assert f"the {behind} tokens behind the marker are not cached" in responses["reason"]
-    assert load("e", target="openai", root=project.root).predicted == responses["markers"][0]
+    assert load("e", target="openai", root=project.root).predicted == responses["markers"][-1]
     assert found["anthropic-1024"]["markers"] == [found["anthropic-1024"]["tokens"]]
 
 

@@ -636,8 +636,8 @@ def test_the_callers_messages_and_the_front_of_a_request_never_change(
         (
             "anthropic-512",
             "messages",
-            [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
-            [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+            [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral", "ttl": "5m"}}],
+            [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral", "ttl": "5m"}}],
         ),
     ],
 )

@@ -6,6 +6,7 @@ import itertools
 import json
 import types
 import typing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +22,7 @@ from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
-from cacheunit_build.request_formats.base import PrefixParts, openai_tool
+from cacheunit_build.request_formats.base import Marker, PrefixParts, openai_tool
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -66,8 +67,11 @@ def fragment(
     marker: MarkerName | None = None,
 ) -> Any:  # noqa: ANN401 - what a client merges into a request
     """Returns the fragment of a prefix whose system text is padded."""
-    padded = system + PADDING if system else ""
-    return FORMATS[format_name].fragment(PrefixParts(system=padded, tools=tools, turns=turns, marker=marker))
+    blocks = (system + PADDING,) if system else ()
+    parts = PrefixParts(blocks=blocks, tools=tools, turns=turns)
+    place = None if marker is None else FORMATS[format_name].last_markable(parts)
+    markers = () if place is None or marker is None else (Marker(place=place, name=marker),)
+    return FORMATS[format_name].fragment(replace(parts, markers=markers))
 
 
 # The vendors' types
@@ -399,7 +403,7 @@ def conversation(
 
 
 def rendered(system: str = SYSTEM, turns: Sequence[Turn] = ()) -> Rendered:
-    return Rendered(system=system, turns=tuple(turns), lookups=())
+    return Rendered(blocks=(system,) if system else (), turns=tuple(turns), lookups=())
 
 
 def test_a_plain_frame_is_text_around_text() -> None:

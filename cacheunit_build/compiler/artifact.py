@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.compiler.control_tokens import refuse_control_tokens
 from cacheunit_build.compiler.frozen_options import frozen_options, option_keys
-from cacheunit_build.compiler.markers import tokens_in_front
+from cacheunit_build.compiler.markers import (
+    MarkerPlacer,
+    PlacedMarkers,
+    lifetime_notes,
+    marker_lifetimes,
+    marker_places,
+    tokens_in_front,
+)
 from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
 from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
 from cacheunit_build.compiler.turns import user_message
@@ -15,11 +22,11 @@ from cacheunit_build.domain.artifact import Artifact, ArtifactRecord, LaterTurns
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_ids
 from cacheunit_build.domain.lock import LockEntry
-from cacheunit_build.domain.prompt import Conversation, StaticTokens
+from cacheunit_build.domain.prompt import Conversation, StaticTokens, chat_message
+from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
-from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.request_formats.base import PrefixParts, openai_tool, plain_messages
+from cacheunit_build.request_formats.base import PrefixParts, openai_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +34,7 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered, Tool
-
-_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
-_DESCRIPTION = re.compile(r"^description:.*$", re.MULTILINE)
+    from cacheunit_build.request_formats.base import MarkerPlace
 
 
 def compile_artifact(
@@ -54,7 +59,8 @@ def compile_artifact(
     """
     steps = _ArtifactCompiler(variant, rendered, tools, loaded)
     steps.refuse_missing_places()
-    steps.refuse_control_tokens(read)
+    if variant.manifest.special_tokens == "refuse":
+        refuse_control_tokens(steps.name, variant.manifest, rendered, steps.control_tokens, read)
     unpadded = steps.count("")
     plan, padding = steps.padding(steps.plan(unpadded))
     padded = steps.count(padding)
@@ -72,11 +78,18 @@ class _ArtifactCompiler:
         self._tools = tools
         self._loaded = loaded
         self._target = loaded.target
-        self._name = f"{variant.name} for {loaded.target.name}"
+        self.name = f"{variant.name} for {loaded.target.name}"
         self._counts: dict[str, StaticTokens] = {}
         self._options = frozen_options(variant.manifest, loaded.target)
+        self._lifetimes = marker_lifetimes(variant.manifest, loaded.target.cache)
         schemas = (compact_json([tool.name, tool.description, tool.schema]).decode() for tool in tools)
-        self._content = [rendered.system, *(turn.text for turn in rendered.turns), *schemas]
+        self._content = [rendered.system, *(turn.content for turn in rendered.turns), *schemas]
+
+    @property
+    def control_tokens(self) -> list[str]:
+        """The control tokens of the target in the text, in order."""
+        found = (token for text in self._content for token in self._loaded.tokenizer.control_tokens_in(text))
+        return list(dict.fromkeys(found))
 
     def count(self, padding: str) -> StaticTokens:
         """Returns the static tokens with this padding; each padding is counted once."""
@@ -84,7 +97,7 @@ class _ArtifactCompiler:
             try:
                 self._counts[padding] = self._counted(padding)
             except CacheunitError as error:
-                faults = (replace(fault, message=f"{self._name}: {fault.message}") for fault in error.faults)
+                faults = (replace(fault, message=f"{self.name}: {fault.message}") for fault in error.faults)
                 raise CacheunitError(*faults) from None
         return self._counts[padding]
 
@@ -98,6 +111,7 @@ class _ArtifactCompiler:
             tools=tuple(openai_tool(tool) for tool in self._tools),
             turns=self._rendered.turns,
             options=self._options.for_frame,
+            json_arguments=self._loaded.json_arguments,
         )
 
     def refuse_missing_places(self) -> None:
@@ -112,49 +126,13 @@ class _ArtifactCompiler:
                 hint = "give the target the model's own chat_template or encoder"
                 raise CacheunitError(self._fault(f"the target's frame has no template for {key}", key, hint))
         for name in () if self._loaded.tokenizer.margin else self._options.uncounted:
-            message = f"{self._name}: the target's frame does not tell how `{name}` changes the prefix"
+            message = f"{self.name}: the target's frame does not tell how `{name}` changes the prefix"
             hint = 'give the target a chat_template or encoder, and the option an "argument" that takes its value'
             raise CacheunitError(self._manifest.fault(message, *option_keys(self._manifest, name), hint=hint))
 
-    def refuse_control_tokens(self, read: Callable[[str], bytes | None]) -> None:
-        """Raises a fault for each control token of the target in the text, at the first source line that has it."""
-        if self._manifest.special_tokens == "allow":
-            return
-        tokens = dict.fromkeys(
-            token for text in self._content for token in self._loaded.tokenizer.control_tokens_in(text)
-        )
-        faults = [self._control_token_fault(token, read) for token in tokens]
-        if faults:
-            raise CacheunitError(*faults)
-
-    def _control_token_fault(self, token: str, read: Callable[[str], bytes | None]) -> Fault:
-        message = f"{self._name}: the text contains the control token {token}"
-        hint = 'reword it, or set "special_tokens: allow"'
-        source = self._source_of(token, read)
-        if source is None:
-            return self._manifest.fault(message, "system", hint=hint)
-        return Fault(message=message, path=source.path, line=source.line, hint=hint)
-
-    def _source_of(self, token: str, read: Callable[[str], bytes | None]) -> SourceLine | None:
-        """Returns the first source line that has a token: templates and data first, then the manifest.
-
-        Comments of templates and the description of the manifest do not count.
-        """
-        manifest, *others = self._rendered.lookups
-        plain_files = {*self._manifest.data.values(), *self._manifest.tools}
-        for lookup in (*others, manifest):
-            text = (read(lookup.path) or b"").decode("utf-8", "replace")
-            if lookup is manifest:
-                text = _DESCRIPTION.sub("", text)
-            elif lookup.path not in plain_files:
-                text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
-            if token in text:
-                return SourceLine(path=lookup.path, line=text.count("\n", 0, text.index(token)) + 1)
-        return None
-
     def plan(self, unpadded: StaticTokens) -> PaddingPlan:
         """Returns whether to pad, and the reason with everything that the count depends on."""
-        rule, padding = self._target.cache, self._manifest.padding
+        rule, padding = self._target.cache.written_for(self._lifetimes["prefix"]), self._manifest.padding
         count = TokenCount(tokens=unpadded.tokens, margin=self._loaded.tokenizer.margin)
         wanted = PaddingRequest(
             mode=padding.mode,
@@ -163,7 +141,7 @@ class _ArtifactCompiler:
             budget=self._manifest.budget,
         )
         plan = make_plan(count, rule, wanted)
-        if rule.marker is not None and self._loaded.request_format.marker_place(self._parts("")) is None:
+        if rule.marker is not None and self._loaded.request_format.last_markable(self._parts("")) is None:
             reason = f"format {self._target.request} cannot mark tools alone: they are cached only with what follows"
             plan = PaddingPlan(action="unmarkable", goal=None, reason=reason)
         notes = [plan.reason, *self._notes(unpadded)]
@@ -176,6 +154,7 @@ class _ArtifactCompiler:
         """Yields what a count includes of options, what an exact one leaves out, and what later turns change."""
         frame = self._target.frame
         yield from self._options.notes()
+        yield from lifetime_notes(self._manifest, self._target.cache)
         if self._loaded.tokenizer.margin:
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
@@ -238,18 +217,18 @@ class _ArtifactCompiler:
     def freeze(self, plan: PaddingPlan, padding: str, unpadded: StaticTokens, padded: StaticTokens) -> Artifact:
         """Returns the artifact with its bytes and its lock entry."""
         parts = self._parts(padding)
-        markers, note = self._markers(parts, padded)
-        if note is not None and markers:
-            plan = replace(plan, reason=f"{plan.reason}; {note}")
-        elif note is not None:
-            plan = PaddingPlan(action="below-minimum", goal=None, reason=note)
-        parts = parts if markers else replace(parts, marker=None)
+        placed = self._markers(parts, padded)
+        if placed.markers:
+            plan = replace(plan, reason="; ".join([plan.reason, *placed.notes]))
+        elif placed.notes:
+            plan = PaddingPlan(action="below-minimum", goal=None, reason=placed.notes[0])
+        parts = replace(parts, markers=placed.markers)
         text, request = parts.system.encode(), compact_json(self._loaded.request_format.fragment(parts))
         added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
             prefix=self._variant.name,
             target=self._target.name,
-            entry=self._entry(padded, added, markers, (text, request)),
+            entry=self._entry(padded, added, placed, (text, request)),
             unit=self._target.cache.unit or 0,
             plan=plan,
             lookups=(*self._rendered.lookups, *self._loaded.lookups),
@@ -270,7 +249,7 @@ class _ArtifactCompiler:
         )
 
     def _entry(
-        self, padded: StaticTokens, padding: int, markers: tuple[int, ...], files: tuple[bytes, bytes]
+        self, padded: StaticTokens, padding: int, placed: PlacedMarkers, files: tuple[bytes, bytes]
     ) -> LockEntry:
         """Returns the lock entry of an artifact with so many tokens of padding, and its text and request."""
         margin = self._loaded.tokenizer.margin
@@ -278,7 +257,8 @@ class _ArtifactCompiler:
             tokens=padded.tokens,
             counted="estimate" if margin else "exact",
             margin=margin,
-            markers=markers,
+            markers=placed.tokens,
+            lifetimes=self._locked_lifetimes(placed),
             padding=padding,
             text=fingerprint(files[0]),
             request=fingerprint(files[1]),
@@ -286,33 +266,44 @@ class _ArtifactCompiler:
         )
 
     def _parts(self, padding: str) -> PrefixParts:
-        """Returns the parts of the request, with the marker that the target needs."""
+        """Returns the parts of the request, without markers; the padding ends the last block."""
+        blocks = self._rendered.blocks
         return PrefixParts(
-            system=self._rendered.system + padding,
+            blocks=(*blocks[:-1], blocks[-1] + padding) if blocks else (),
             tools=self._tools,
             turns=self._rendered.turns,
-            marker=self._target.cache.marker,
             options=self._options.values,
+            fields=self._fields,
         )
 
-    def _markers(self, parts: PrefixParts, padded: StaticTokens) -> tuple[tuple[int, ...], str | None]:
-        """Returns how many static tokens stand in front of each marker, and a note for the plan.
+    @property
+    def _fields(self) -> Mapping[str, str]:
+        """The values of a request that choose its cache and set its lifetime."""
+        rule, lifetime = self._target.cache, self._lifetimes["prefix"]
+        key = {} if rule.key is None else {rule.key: self._manifest.cache_key}
+        return key if rule.lifetime_option is None or lifetime is None else {**key, rule.lifetime_option: lifetime}
 
-        There is no marker where nothing in front of it is cached; the note then says why, if the plan does not yet.
-        """
+    def _markers(self, parts: PrefixParts, padded: StaticTokens) -> PlacedMarkers:
+        """Returns the markers of the request; none where nothing in front of them is cached."""
         tokenizer, rule = self._loaded.tokenizer, self._target.cache
-        place = self._loaded.request_format.marker_place(parts)
-        if place is None:
-            return (), None
-        tokens = tokens_in_front(place, parts, padded, tokenizer.encode, exact=not tokenizer.margin)
-        if tokens is None:
-            return (), "a marker would stand behind the static tokens, so nothing is cached"
-        if rule.caches(TokenCount(tokens=tokens, margin=tokenizer.margin)) is not False:
-            behind = padded.tokens - tokens
-            return (tokens,), f"the {behind:,} tokens behind the marker are not cached" if behind else None
-        if tokens == padded.tokens:
-            return (), None
-        return (), f"only {tokens:,} tokens stand in front of the marker, so nothing is cached"
+        places = marker_places(parts, self._rendered.shared_blocks, self._loaded.request_format)
+
+        def tokens_to(place: MarkerPlace) -> int | None:
+            if place.part == "tools" and place != parts.last:
+                tools_alone = replace(self._conversation(""), system="", turns=(), following=(user_message("a"),))
+                return common_prefix(padded.ids, tokenizer.encode(self._loaded.frame(tools_alone)))
+            return tokens_in_front(place, parts, padded, tokenizer.encode, exact=not tokenizer.margin)
+
+        return MarkerPlacer(padded, rule, tokenizer.margin, tokens_to).place(places, self._lifetimes)
+
+    def _locked_lifetimes(self, placed: PlacedMarkers) -> tuple[str, ...]:
+        """Returns the lifetimes that the request asks for: of each marker, or of the whole prefix."""
+        rule, lifetime = self._target.cache, self._lifetimes["prefix"]
+        if rule.lifetime_option is not None:
+            return () if lifetime is None else (lifetime,)
+        default = rule.default_lifetime or ""
+        lifetimes = tuple(marker.lifetime or default for marker in placed.markers)
+        return lifetimes if any(marker.lifetime for marker in placed.markers) else ()
 
     def _later_turns(self, padded: StaticTokens) -> LaterTurns | None:
         """Returns what later turns do to the static tokens; None where none were tried."""
@@ -329,24 +320,25 @@ class _ArtifactCompiler:
     def _literal(self, padded: StaticTokens) -> int | None:
         """Returns the count with control tokens read as characters; None where the text has none."""
         tokenizer = self._loaded.tokenizer
-        if self._manifest.special_tokens == "refuse" or not any(map(tokenizer.control_tokens_in, self._content)):
+        if self._manifest.special_tokens == "refuse" or not self.control_tokens:
             return None
         more = (len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) for text in self._content)
         return padded.tokens + sum(more)
 
     def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:
-        return self._manifest.fault(f"{self._name}: {message}", key, hint=hint)
+        return self._manifest.fault(f"{self.name}: {message}", key, hint=hint)
 
 
 def segment_fingerprints(
     rendered: Rendered, tools: Sequence[Tool], padding: str, options: Mapping[str, Any] | None = None
 ) -> Mapping[str, str]:
     """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples, options."""
+    messages = [chat_message(turn, json_arguments=True) for turn in rendered.turns]
     parts = {
         "system": rendered.system.encode(),
         "padding": padding.encode(),
         "tools": compact_json([openai_tool(tool) for tool in tools]) if tools else b"",
-        "examples": compact_json(plain_messages(rendered.turns)) if rendered.turns else b"",
+        "examples": compact_json(messages) if messages else b"",
         "options": compact_json(options) if options else b"",
     }
     return {name: fingerprint(data) for name, data in parts.items() if data}

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
+from cacheunit_build.compiler.turns import takes_json_arguments
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
 from cacheunit_build.domain.front_options import SYSTEM_MESSAGE, TEMPLATE_VARIABLES
@@ -35,6 +36,7 @@ class LoadedTarget:
         frame: returns the text that the model reads of a conversation.
         frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
+        json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
         moves_system_messages: whether the frame puts a later system message in front, or lets it replace the first one.
     """
 
@@ -44,6 +46,7 @@ class LoadedTarget:
     frame_lookups: tuple[Lookup, ...]
     vocabulary_lookups: tuple[Lookup, ...]
     moves_system_messages: bool = False
+    json_arguments: bool = False
 
     @property
     def request_format(self) -> RequestFormat:
@@ -172,6 +175,7 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
         frame_lookups=lookups,
         vocabulary_lookups=vocabulary,
         moves_system_messages=not target.frame.plain and changes_with_system_message(frame),
+        json_arguments=not target.frame.plain and takes_json_arguments(frame),
     )
 
 
@@ -225,4 +229,4 @@ def concatenated(conversation: Conversation) -> str:
     """Returns all parts one after the other, for an estimate: no frame would make it exact."""
     tools = "".join(compact_json(tool).decode() for tool in conversation.tools)
     options = [compact_json(value).decode() for value in conversation.options.values()]
-    return "\n".join([*options, tools, conversation.system, *(turn.text for turn in conversation.turns)])
+    return "\n".join([*options, tools, conversation.system, *(turn.content for turn in conversation.turns)])

@@ -11,7 +11,9 @@ from cacheunit_build.compiler.artifact import compile_artifact
 from cacheunit_build.compiler.frozen_options import unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.fingerprint import cache_key, fingerprint
+from cacheunit_build.domain.lifetimes import ANY_LIFETIME
+from cacheunit_build.domain.manifest import MARKER_PARTS
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Lookup
 from cacheunit_build.parsing.data_file import parse_data
@@ -98,7 +100,8 @@ class PrefixCompiler:
     def _with_defaults(self, manifest: Manifest) -> Manifest:
         """Returns a manifest with what it leaves to the settings of the project."""
         hits_per_miss = manifest.padding.hits_per_miss or self._settings.hits_per_miss
-        return replace(manifest, padding=replace(manifest.padding, hits_per_miss=hits_per_miss))
+        padding = replace(manifest.padding, hits_per_miss=hits_per_miss)
+        return replace(manifest, padding=padding, cache_key=cache_key(self._settings.project, manifest.name))
 
     def _selected_targets(self, variant: Variant) -> list[Target]:
         """Returns the selected targets of a variant; none where the variant itself is not selected."""
@@ -176,6 +179,7 @@ class PrefixCompiler:
                 targets[name] = target
         if not faults:
             faults += unlisted_options(manifest, list(targets.values()))
+            faults += _unknown_lifetimes(manifest, list(targets.values()))
         return targets, faults
 
     def _unknown_target(self, manifest: Manifest, name: str, index: int) -> Fault:
@@ -204,6 +208,35 @@ class PrefixCompiler:
             raise CacheunitError(*error.faults_at(table.path, table.line)) from None
 
 
+def _unknown_lifetimes(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:
+    """Returns a fault for each lifetime of a manifest that none of its targets has."""
+    faults = []
+    for part in MARKER_PARTS:
+        lifetime = getattr(manifest.cache.ttl, part)
+        if lifetime is None or not targets or any(target.cache.has_lifetime(lifetime) for target in targets):
+            continue
+        known = dict.fromkeys(item for target in targets for item in target.cache.lifetimes if item != ANY_LIFETIME)
+        hint = f"the lifetimes are {', '.join(known)}" if known else "its targets have no lifetimes to choose from"
+        message = f"no target of the manifest has a lifetime of {lifetime}"
+        faults.append(manifest.fault(message, "cache", "ttl", part, hint=hint))
+    return list({(fault.message, fault.line): fault for fault in faults}.values())
+
+
+def _unknown_tools(manifest: Manifest, tools: Sequence[Tool]) -> list[Fault]:
+    """Returns a fault for each tool call of an example whose tool the prefix does not have."""
+    names = [tool.name for tool in tools]
+    return [
+        manifest.fault(
+            f'an example calls the tool "{call.name}", which the prefix does not have',
+            *("examples", index, "tool_calls", place, "name"),
+            hint=did_you_mean(call.name, names) or 'add it to "tools"',
+        )
+        for index, example in enumerate(manifest.examples)
+        for place, call in enumerate(example.tool_calls)
+        if call.name not in names
+    ]
+
+
 def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
     """Returns a fault for a system text and for each example without a visible character, which providers refuse."""
     manifest = variant.manifest
@@ -211,7 +244,7 @@ def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
     if manifest.system and _is_blank(rendered.system):
         faults.append(manifest.fault(f"{variant.name}: the system text is blank", "system"))
     for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
-        if _is_blank(turn.text):
+        if _is_blank(turn.text) and not (turn.calls and example.template is None and example.text is None):
             key = "text" if example.template is None else "template"
             message = f"{variant.name}: the text of example {index + 1} is blank"
             faults.append(
@@ -235,6 +268,8 @@ class _Inputs:
         for index, file in enumerate(manifest.tools):
             self._read_tools(adapters, manifest, index, normal_path(file))
         self.faults += _duplicate_tools(self.tools)
+        if not self.faults:
+            self.faults += _unknown_tools(manifest, self.tools)
 
     def _read_tools(self, adapters: CompileInputs, manifest: Manifest, index: int, path: str) -> None:
         """Adds the tools of one file."""

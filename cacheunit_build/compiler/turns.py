@@ -9,13 +9,16 @@ Each shape begins with the user's words. With tools, there are tool calls and th
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.prompt import Conversation, ToolCall, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cacheunit_build.domain.prompt import Conversation, Message
+    from cacheunit_build.domain.prompt import Message
 
 _SHAPES = (
     ("assistant", "user"),
@@ -62,6 +65,37 @@ def later_turns(conversation: Conversation) -> tuple[TurnShape, ...]:
     without_calls = (_shape(parts, tool, (_ARGUMENTS,)) for parts in _SHAPES)
     with_calls = (_shape(parts, tool, (_ARGUMENTS, json.dumps(_ARGUMENTS))) for parts in _SHAPES_WITH_TOOLS)
     return (*without_calls, *with_calls)
+
+
+def takes_json_arguments(frame: Callable[[Conversation], str]) -> bool:
+    """Returns whether a frame takes the arguments of tool calls as JSON text; else it takes a mapping.
+
+    Servers parse the text of a request and hand the template a mapping, unless it cannot print one as JSON.
+
+    Args:
+        frame: returns the text that the model reads of a conversation.
+    """
+    call = ToolCall(id=_CALL_IDS[0], name="search", arguments=_ARGUMENTS)
+    turns = (
+        Turn(role="user", text="A question."),
+        Turn(role="assistant", text="", calls=(call,)),
+        Turn(role="tool", text="A result.", result_of=call),
+    )
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in _ARGUMENTS}}
+    function = {"name": call.name, "description": "Searches.", "parameters": schema}
+    tools = ({"type": "function", "function": function},)
+
+    def printed(*, json_arguments: bool) -> str:
+        following = (user_message("A further question."),)
+        conversation = Conversation(system="Be kind.", tools=tools, turns=turns, following=following)
+        try:
+            return frame(replace(conversation, json_arguments=json_arguments))
+        except CacheunitError:
+            return ""
+
+    if str(_ARGUMENTS) in (as_mapping := printed(json_arguments=False)) or not as_mapping:
+        return bool(printed(json_arguments=True))
+    return False
 
 
 def user_message(text: str) -> Message:

@@ -11,6 +11,7 @@ from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_results import ChangeImpact
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
+from cacheunit_build.request_formats.base import LOOK_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,11 +88,25 @@ class ArtifactDiff:
         target = self._new.target(new)
         if target.identity.tokenizer != self._old.target(old).identity.tokenizer:
             return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
-        blocks, old_blocks = self._new.blocks(new), self._old.blocks(old)
-        on_block = blocks[: len(old_blocks)] == old_blocks
         ids = self._old.ids(old), self._new.ids(new)
-        impact = target.target.cache.impact(old.entry, new.entry, ids, on_block=on_block)
+        whole_blocks = self._markers_found(old, new)
+        impact = target.target.cache.impact(old.entry, new.entry, ids, whole_blocks=whole_blocks)
         return self._with_options(impact, old, new)
+
+    def _markers_found(self, old: Artifact, new: Artifact) -> int:
+        """Returns how many of the old markers a request with the new artifact finds the entries of.
+
+        The blocks in front of such a marker are the same, and it is near enough to a marker of the new request.
+        """
+        same = common_prefix(self._old.blocks(old), self._new.blocks(new))
+        marker, ends = self._new.target(new).target.cache.marker, self._new.marked_blocks(new)
+        look_back = LOOK_BACK.get(marker or "", 0)
+        found = [
+            any(0 <= end - marked < look_back for end in ends)
+            for marked in self._old.marked_blocks(old)
+            if marked <= same
+        ]
+        return max((number for number, is_found in enumerate(found, 1) if is_found), default=0)
 
     def _with_options(self, impact: ChangeImpact, old: Artifact, new: Artifact) -> ChangeImpact:
         """Returns an impact with what changed options do to the cache, where the token ids do not show it."""
@@ -160,9 +175,11 @@ class ArtifactDiff:
         """Returns the source lines of the first different character in the examples, in the new and the old version."""
         turns = self._new.turns(new), self._old.turns(old)
         index = common_prefix(*turns)
-        offset = common_prefix(*(side[index][1] if index < len(side) else "" for side in turns))
+        texts = [side[index].text if index < len(side) else "" for side in turns]
+        offset = common_prefix(*texts)
         manifest = new.variant.manifest
-        listed = SourceLine(path=manifest.path, line=manifest.line("examples", index) or 1)
+        keys = ("examples", index, "tool_calls") if len(set(texts)) == 1 else ("examples", index)
+        listed = SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
         maps = self._new.maps(new).turns[index : index + 1], self._old.maps(old).turns[index : index + 1]
         new_chains, old_chains = ([found.at(offset) for found in side if offset < len(found.text)] for side in maps)
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt  # noqa: TID251 - the type of a date; no clock is read
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
+from cacheunit_build.domain.evidence import Evidence
+from cacheunit_build.domain.lifetimes import ANY_LIFETIME, lifetime_seconds
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.token_count import TokenCount
 
@@ -22,7 +24,6 @@ MarkerName = Literal["cache_control", "prompt_cache_breakpoint"]
 OptionEffect = Literal["front", "text", "examples", "cache"]
 """What the value of a request option changes: it puts text in front of the prefix, it changes the text of the prefix,
 it changes only what stands in front of the worked examples, or the provider keeps a cache of its own for each value."""
-Grade = Literal["documented", "measured", "inferred"]
 
 MILLION = 1_000_000
 
@@ -54,21 +55,9 @@ class CountedPrefix(Protocol):
     def markers(self) -> Sequence[int]:
         """How many static tokens stand in front of each cache marker, in ascending order."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """The reason to believe a number of a target."""
-
-    __pydantic_config__: ClassVar[Any] = VALIDATION
-
-    claim: str
-    """What is claimed, in one sentence."""
-    grade: Grade
-    """Whether the provider documents it, it was measured on a server, or it is inferred."""
-    checked: dt.date
-    """The day of the last check."""
-    source: str
-    """The URL or name of the source."""
+    @property
+    def lifetimes(self) -> Sequence[str]:
+        """The lifetime of each marker, or one for the whole prefix; empty for the provider's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +79,15 @@ class CacheRule:
     """The price of a token that is read from the cache."""
     write: Annotated[float, Limits(ge=0)] | None = None
     """The price of a token that is written to the cache."""
+    lifetimes: Mapping[str, Annotated[float, Limits(ge=0)]] = field(default_factory=dict)
+    """The price of a token that is written for each lifetime that a request may ask for, such as 5m or 1h; * for any.
+    What a request does not ask for is the shortest."""
+    lifetime_option: str | None = None
+    """The request option that sets the lifetime of the whole prefix; left out, each marker has a `ttl` of its own."""
     marker: MarkerName | None = None
     """The marker that a request must carry for its prefix to be cached."""
+    key: str | None = None
+    """The request key that chooses a cache: requests with different values of it do not share one."""
     warm_up_requests: Annotated[int, Limits(ge=1, le=5)] = 1
     """The requests with different continuations until a further one is served from the cache."""
     best_effort: bool = False
@@ -103,6 +99,26 @@ class CacheRule:
         for key in ("unit", "dropped_units"):
             if getattr(self, key) and self.kind != "blocks":
                 raise ValueError(f'has a "{key}", which only kind "blocks" has, not "{self.kind}"')
+
+    def has_lifetime(self, lifetime: str) -> bool:
+        """Returns whether a request can ask for a lifetime."""
+        return lifetime in self.lifetimes or (ANY_LIFETIME in self.lifetimes and lifetime_seconds(lifetime) is not None)
+
+    @property
+    def default_lifetime(self) -> str | None:
+        """The shortest lifetime, which is that of a request that asks for none; None where it is unknown."""
+        known = [(seconds, item) for item in self.lifetimes if (seconds := lifetime_seconds(item))]
+        return min(known)[1] if known else None
+
+    def price_of_write(self, lifetime: str | None) -> float | None:
+        """Returns the price of a token that is written for a lifetime; None where it is unknown."""
+        if lifetime is None:
+            return self.write
+        return self.lifetimes.get(lifetime, self.lifetimes.get(ANY_LIFETIME, self.write))
+
+    def written_for(self, lifetime: str | None) -> CacheRule:
+        """Returns the rule of prefixes that are written for a lifetime."""
+        return replace(self, write=self.price_of_write(lifetime))
 
     @property
     def has_units(self) -> bool:
@@ -207,7 +223,12 @@ class CacheRule:
         return Prediction(tokens=tokens if low or not high else None, low=low, high=high)
 
     def impact(
-        self, old: CountedPrefix, new: CountedPrefix, ids: tuple[Sequence[int], Sequence[int]], *, on_block: bool = True
+        self,
+        old: CountedPrefix,
+        new: CountedPrefix,
+        ids: tuple[Sequence[int], Sequence[int]],
+        *,
+        whole_blocks: int | None = None,
     ) -> ChangeImpact:
         """Returns what a cache that holds the old version of a prefix serves of the new one.
 
@@ -215,13 +236,14 @@ class CacheRule:
             old: the version in the cache.
             new: the new version.
             ids: the static token ids of the old and of the new version.
-            on_block: whether the old prefix ends where a content block of the new request ends. Only then do
-                breakpoints serve an old prefix that the new one extends, since a marker ends a whole block.
+            whole_blocks: how many of the old markers end where a content block of the new request ends, which is near
+                enough to a marker of it to be looked up. Only these serve breakpoints, since a marker ends a whole
+                block, and those that the new version has too. None for all.
         """
         from cacheunit_build.domain.cache_results import ChangeImpact
 
         first = common_prefix(*ids)
-        written = [marker for marker in old.markers if on_block or marker in new.markers]
+        written = [*old.markers[:whole_blocks], *(marker for marker in old.markers if marker in new.markers)]
         still_cached = self.reusable(first, written)
         stored = TokenCount(tokens=self._stored(first, written), margin=max(old.margin, new.margin))
         why = self._why_unknown(stored)
@@ -259,8 +281,27 @@ class CacheRule:
         if before is None or after is None or cached is None or self.read is None:
             return Cost(one_time=None, per_million=None)
         uncached = None if still_cached is None else max(0, cached - still_cached)
-        one_time = None if uncached is None or self.write is None else uncached * (self.write - self.read)
+        written = None if uncached is None else self._price_of_writing(new, cached - uncached, cached)
+        one_time = None if uncached is None or written is None else written - uncached * self.read
         return Cost(one_time=one_time, per_million=(after - before) * MILLION)
+
+    def _price_of_writing(self, prefix: CountedPrefix, start: int, end: int) -> float | None:
+        """Returns what writing the tokens from `start` to `end` costs, by the lifetime of the marker behind each.
+
+        With 5m at 1.25, 1h at 2, and markers after 1,000 tokens (1h) and 1,500 (5m), the tokens from 600 to 1,500 cost
+        400 * 2 + 500 * 1.25.
+        """
+        if not prefix.lifetimes or len(prefix.lifetimes) != len(prefix.markers):
+            price = self.price_of_write(prefix.lifetimes[0] if prefix.lifetimes else None)
+            return None if price is None else (end - start) * price
+        total = 0.0
+        for marker, lifetime in zip(prefix.markers, prefix.lifetimes, strict=True):
+            price, stop = self.price_of_write(lifetime), min(marker, end)
+            if price is None:
+                return None
+            total += max(0, stop - start) * price
+            start = max(start, stop)
+        return total
 
     def price_of_hit(self, prefix: CountedPrefix) -> float | None:
         """Returns what the static tokens of a prefix cost in a request that a warm cache serves; None if unknown."""

@@ -28,6 +28,19 @@ def fingerprint_json(value: object) -> str:
     return fingerprint(json.dumps(value, sort_keys=True, allow_nan=False).encode())
 
 
+def cache_key(project: str, prefix: str) -> str:
+    """Returns the value by which all requests of a prefix choose the same cache: 64 hexadecimal digits.
+
+    It is made of names alone, so that neither variants nor versions of a prefix are kept apart: requests with different
+    keys share no cache. Providers take 64 characters at most.
+
+    Args:
+        project: the name of the project; empty for none.
+        prefix: the name of the manifest.
+    """
+    return hashlib.sha256(f"{project}\n{prefix}".encode()).hexdigest()
+
+
 def compact_json(value: object) -> bytes:
     """Returns a value as JSON without spaces: keys in their order, UTF-8 without escapes, one final newline."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

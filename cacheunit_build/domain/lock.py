@@ -34,6 +34,8 @@ class LockEntry:
     """The share by which that number may be off; 0 for an exact one."""
     markers: tuple[Annotated[int, _NOT_NEGATIVE], ...] = ()
     """How many static tokens stand in front of each cache marker in the fragment, in ascending order."""
+    lifetimes: tuple[str, ...] = ()
+    """The lifetime of each marker, or one for the whole prefix; empty where the fragment asks for none."""
     padding: Annotated[int, _NOT_NEGATIVE]
     """How many of the static tokens are padding."""
     text: Annotated[str, _FINGERPRINT]
@@ -49,6 +51,8 @@ class LockEntry:
             raise ValueError(f"has {self.padding} tokens of padding among {self.tokens}")
         if any(marker > self.tokens for marker in self.markers) or list(self.markers) != sorted(set(self.markers)):
             raise ValueError(f"has markers {list(self.markers)}, which do not ascend up to {self.tokens} tokens")
+        if len(self.lifetimes) not in (0, 1, len(self.markers)):
+            raise ValueError(f"has {len(self.lifetimes)} lifetimes for {len(self.markers)} markers")
         if self.margin and self.counted == "exact":
             raise ValueError("has a margin, but is counted exact")
         if (self.token_ids is None) != self.is_estimate and self.counted != "recorded":
@@ -141,7 +145,10 @@ def identity_data(identity: TargetIdentity) -> dict[str, Any]:
 
 def _set_fields(value: CacheRule | LockedOption) -> dict[str, Any]:
     """Returns the fields of a dataclass that are not at their default, by name; a tuple as a list."""
-    items = {item.name: (getattr(value, item.name), item.default) for item in fields(value)}
+    items = {
+        item.name: (getattr(value, item.name), {} if item.default_factory is dict else item.default)
+        for item in fields(value)
+    }
     return {
         name: list(item) if isinstance(item, tuple) else item
         for name, (item, default) in items.items()

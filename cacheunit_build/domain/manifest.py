@@ -11,7 +11,7 @@ from cacheunit_build.domain.document import Keys, nearest_line
 from cacheunit_build.domain.errors import Fault
 
 AxisValue = str | int | bool
-Role = Literal["user", "assistant"]
+Role = Literal["user", "assistant", "tool"]
 PaddingMode = Literal["auto", "always", "off"]
 
 
@@ -29,22 +29,75 @@ class PaddingOptions:
     """How many requests a cache entry serves for each one that writes it. Default: that of the project."""
 
 
+MARKER_PARTS = ("tools", "shared", "prefix")
+"""What ends at a cache marker, in the order of a request: the tools, the system text that all variants share, and the
+whole prefix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerLifetimes:
+    """How long the provider is to keep what is in front of each cache marker: 5m, 1h, 24h."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    tools: str | None = None
+    """That of the tools."""
+    shared: str | None = None
+    """That of the system text that all variants share."""
+    prefix: str | None = None
+    """That of the whole prefix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOptions:
+    """The cache options of a manifest."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    ttl: MarkerLifetimes = field(default_factory=MarkerLifetimes)
+    """How long the provider is to keep the prefix, or each of its parts. Default: that of the provider."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallSource:
+    """A call of a tool in a worked example."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    name: Annotated[str, Limits(min_length=1)]
+    """The tool."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments, by name."""
+    id: str | None = None
+    """What its result names it by. Default: made from its number."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleSource:
-    """One message of a worked example: its text, or the template that renders to it."""
+    """One message of a worked example: its text, the template that renders to it, or calls of tools."""
 
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
     role: Role
-    """The speaker."""
+    """The speaker; `tool` for the result of a tool call."""
     template: str | None = None
     """A template that renders to the text."""
     text: str | None = None
     """The text itself, taken literally."""
+    tool_calls: tuple[ToolCallSource, ...] = ()
+    """The tools that the assistant calls."""
+    tool_call_id: str | None = None
+    """The id of the call that a result answers. Default: the first call that has no result yet."""
 
     def __post_init__(self) -> None:
-        if (self.template is None) == (self.text is None):
+        if self.template is not None and self.text is not None:
             raise ValueError('needs either "template" or "text"')
+        if self.template is None and self.text is None and not self.tool_calls:
+            raise ValueError('needs "template", "text" or "tool_calls"')
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError(f'has "tool_calls", which only the role assistant has, not {self.role}')
+        if self.tool_call_id is not None and self.role != "tool":
+            raise ValueError(f'has "tool_call_id", which only the role tool has, not {self.role}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +126,8 @@ class ManifestKeys:
     """What is removed from templates and text data files before they are rendered: their YAML front matter."""
     padding: PaddingOptions = field(default_factory=PaddingOptions)
     """Whether padding ends the prefix on a cache-unit boundary."""
+    cache: CacheOptions = field(default_factory=CacheOptions)
+    """How long the provider is to keep the prefix."""
     special_tokens: Literal["refuse", "allow"] = "refuse"
     """Whether the text may contain control tokens of the target."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -104,6 +159,7 @@ class Manifest(ManifestKeys):
         lines: the line of each key in that file.
         exclude: the combinations of the matrix that are left out.
         include: the combinations that are added after that.
+        cache_key: the value by which the requests of all its variants choose the same cache.
     """
 
     name: str
@@ -111,6 +167,7 @@ class Manifest(ManifestKeys):
     lines: Mapping[Keys, int]
     exclude: tuple[MatrixEntry, ...] = ()
     include: tuple[MatrixEntry, ...] = ()
+    cache_key: str = ""
 
     def line(self, *keys: str | int) -> int | None:
         """Returns the line of the value under these keys, or of the nearest one around it."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.fingerprint import compact_json
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,11 +36,45 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool in a worked example.
+
+    Attributes:
+        id: what its result names it by.
+        name: the tool.
+        arguments: the arguments, in the order of the manifest.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def json_arguments(self) -> str:
+        """The arguments as JSON text, as APIs that take a text are sent them."""
+        return compact_json(self.arguments).decode().rstrip("\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One message of a worked example, which follows the system text."""
+    """One message of a worked example, which follows the system text.
+
+    Attributes:
+        role: the speaker; `tool` for the result of a call.
+        text: the text; empty where an assistant only calls tools.
+        calls: the tools that the assistant calls.
+        result_of: the call that the result answers; None for other messages.
+    """
 
     role: Role
     text: str
+    calls: tuple[ToolCall, ...] = ()
+    result_of: ToolCall | None = None
+
+    @property
+    def content(self) -> str:
+        """Everything in it that a model reads, as one text: its text, then the name and the arguments of each call."""
+        return "\n".join([self.text, *(f"{call.name} {call.json_arguments}" for call in self.calls)]).strip("\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +97,24 @@ class Rendered:
     """The rendered texts of a variant.
 
     Attributes:
-        system: the system text, without padding.
+        blocks: the system text without padding, a block for each template that is not empty; their concatenation is
+            the text.
+        shared_blocks: how many blocks, from the first on, read no axis of the matrix, so that all variants share them.
         turns: the messages of worked examples.
         lookups: every file that was looked for, in the order of the first look.
         used_variables: the names of variables that the templates read.
     """
 
-    system: str
+    blocks: tuple[str, ...]
+    shared_blocks: int = 0
     turns: tuple[Turn, ...]
     lookups: tuple[Lookup, ...]
     used_variables: frozenset[str] = frozenset()
+
+    @property
+    def system(self) -> str:
+        """The system text, without padding."""
+        return "".join(self.blocks)
 
 
 Message = Mapping[str, Any]
@@ -87,6 +131,7 @@ class Conversation:
         turns: the messages of worked examples.
         following: the messages after the prefix, the user's first.
         options: the frozen values of request options, by the argument of the frame that takes them.
+        json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
     """
 
     system: str
@@ -94,6 +139,7 @@ class Conversation:
     turns: tuple[Turn, ...]
     following: tuple[Message, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    json_arguments: bool = False
 
     @property
     def next_text(self) -> str:
@@ -103,8 +149,33 @@ class Conversation:
     def messages(self) -> list[dict[str, Any]]:
         """Returns the messages as chat templates take them; without system text there is no system message."""
         first = [{"role": "system", "content": self.system}] if self.system else []
-        turns = [{"role": turn.role, "content": turn.text} for turn in self.turns]
+        turns = [chat_message(turn, json_arguments=self.json_arguments) for turn in self.turns]
         return [*first, *turns, *(dict(message) for message in self.following)]
+
+
+def chat_message(turn: Turn, *, json_arguments: bool) -> dict[str, Any]:
+    """Returns a message of a worked example in the form of OpenAI's chat API, which chat templates take too.
+
+    Args:
+        turn: the message.
+        json_arguments: whether the arguments of tool calls are JSON text; else they are mappings.
+    """
+    if turn.result_of is not None:
+        return {"role": "tool", "tool_call_id": turn.result_of.id, "content": turn.text}
+    if not turn.calls:
+        return {"role": turn.role, "content": turn.text}
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {
+                "name": call.name,
+                "arguments": call.json_arguments if json_arguments else dict(call.arguments),
+            },
+        }
+        for call in turn.calls
+    ]
+    return {"role": turn.role, "content": turn.text or None, "tool_calls": calls}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

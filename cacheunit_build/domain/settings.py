@@ -32,6 +32,8 @@ class SettingsKeys:
     """How many requests a cache entry serves for each one that writes it; padding has to pay at that rate."""
     gate: tuple[str, ...] = ()
     """Lint rules that stop a build, by code, group or name, besides CU205."""
+    project: str = ""
+    """The name of the project, for cache keys. Default: that in pyproject.toml."""
     target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The project's own targets, by name."""
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from cacheunit_build.domain.cache_rule import CacheRule, Evidence, OptionEffect
+from cacheunit_build.domain.cache_rule import CacheRule, OptionEffect
 from cacheunit_build.domain.constraints import VALIDATION, Limits
+from cacheunit_build.domain.evidence import Evidence
 
 _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.fingerprint import PREFIX, fingerprint
-from cacheunit_build.request_formats.base import PrefixParts
+from cacheunit_build.request_formats.base import Marker, MarkerPlace, PrefixParts
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.cache_rule import MarkerName
@@ -97,6 +97,7 @@ def probe_body(request: ProbeRequest, settings: ProbeSettings, filler: str) -> d
     if request.extension is not None:
         user += f" {_CONTINUATIONS[request.extension % len(_CONTINUATIONS)]}"
     request_format = settings.request_format
-    fragment = request_format.fragment(PrefixParts(system=system, marker=request.marker))
+    places = () if request.marker is None else (Marker(place=MarkerPlace(part="system"), name=request.marker),)
+    fragment = request_format.fragment(PrefixParts(blocks=(system,), markers=places))
     user = user if request_format.has_messages else f" {user}"
     return {**request_format.append_user(fragment, user), "model": settings.model}

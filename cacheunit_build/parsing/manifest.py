@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, first_faults
 from cacheunit_build.domain.front_options import MANIFEST_KEYS
-from cacheunit_build.domain.manifest import Manifest, ManifestKeys
+from cacheunit_build.domain.lifetimes import lifetime_seconds
+from cacheunit_build.domain.manifest import MARKER_PARTS, Manifest, ManifestKeys
 from cacheunit_build.domain.paths import normal_path
+from cacheunit_build.parsing.examples import example_faults
 from cacheunit_build.parsing.matrix import ENTRY_KEYS, entry_schemas, with_entries
 from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.parsing.yaml import read_yaml
@@ -17,7 +20,7 @@ from cacheunit_build.parsing.yaml import read_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from cacheunit_build.domain.document import Document
+    from cacheunit_build.domain.document import Document, Keys
 
 _MOST_OPTIONS = 1_000
 _IGNORED = "x-"
@@ -45,7 +48,7 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
     Raises:
         CacheunitError: every fault in it.
     """
-    document = read_yaml(data, path)
+    document = read_yaml(data, path, floats=_is_sent)
     if document.value is None:
         raise CacheunitError(Fault(message="the manifest is empty", path=path, hint='it needs "system: TEMPLATE"'))
     if not isinstance(document.value, dict):
@@ -69,11 +72,18 @@ def manifest_schema() -> dict[str, Any]:
     system, padding, strip = keys["system"], keys["padding"], keys["strip"]
     listed = {key: system.pop(key) for key in ("type", "items", "minItems")}
     system["anyOf"] = [{"type": "string"}, listed]
+    lifetimes = schema["$defs"]["CacheOptions"]["properties"]["ttl"]
+    lifetimes["anyOf"] = [{"type": "string"}, {"$ref": lifetimes.pop("$ref")}]
     padding["anyOf"] = [{"enum": ["auto", "always", "off"]}, {"$ref": padding.pop("$ref")}]
     strip["anyOf"] = [strip["items"], {key: strip.pop(key) for key in ("type", "items")}]
     keys["matrix"]["properties"] = entry_schemas()
     schema["patternProperties"] = {f"^{_IGNORED}": {"description": "Ignored: a place for YAML anchors."}}
     return schema
+
+
+def _is_sent(keys: Keys) -> bool:
+    """Returns whether a value of a manifest is sent in a request as it is: that of an option, or of a tool call."""
+    return keys[:1] == ("options",) or (keys[:1] == ("examples",) and keys[2:3] == ("tool_calls",))
 
 
 def _without_shorthands(document: Document) -> Document:
@@ -82,6 +92,7 @@ def _without_shorthands(document: Document) -> Document:
     system: a.md.j2      ->  system: [a.md.j2]
     strip: front-matter  ->  strip: [front-matter]
     padding: always      ->  padding: {mode: always}
+    cache: {ttl: 1h}     ->  cache: {ttl: {tools: 1h, shared: 1h, prefix: 1h}}
 
     Keys that begin with `x-` are left out. `reuses` is the former name of `hits_per_miss`.
     """
@@ -89,6 +100,9 @@ def _without_shorthands(document: Document) -> Document:
     for key in ("system", "strip"):
         if isinstance(value.get(key), str):
             value[key] = [value[key]]
+    cache = value.get("cache")
+    if isinstance(cache, dict) and isinstance(cache.get("ttl"), str):
+        value["cache"] = {**cache, "ttl": dict.fromkeys(MARKER_PARTS, cache["ttl"])}
     if isinstance(value.get("padding"), str):
         value["padding"] = {"mode": value["padding"]}
     elif isinstance(value.get("padding"), dict):
@@ -168,6 +182,21 @@ def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
         yield manifest.fault(message, "padding", "hits_per_miss")
 
 
+def _lifetime_faults(manifest: Manifest) -> Iterator[Fault]:
+    """Yields a fault for each lifetime that is none, and for one that is longer than that of an earlier marker."""
+    lifetimes = [(part, lifetime) for part in MARKER_PARTS if (lifetime := getattr(manifest.cache.ttl, part))]
+    for part, lifetime in lifetimes:
+        if lifetime_seconds(lifetime) is None:
+            hint = "write a number with s, m, h or d, such as 5m or 1h"
+            yield manifest.fault(f'"{lifetime}" is not a lifetime', "cache", "ttl", part, hint=hint)
+            return
+    for (part, lifetime), (later, longer) in itertools.pairwise(lifetimes):
+        if (lifetime_seconds(lifetime) or 0) < (lifetime_seconds(longer) or 0):
+            message = f'the lifetime of "{later}", {longer}, is longer than that of "{part}" in front of it, {lifetime}'
+            hint = "providers want longer lifetimes first: in the order tools, shared, prefix"
+            yield manifest.fault(message, "cache", "ttl", later, hint=hint)
+
+
 def _option_faults(manifest: Manifest) -> Iterator[Fault]:
     """Yields a fault for each option that is a part of the prefix, has no value, or is set twice."""
     owners: dict[str, str] = {}
@@ -206,6 +235,6 @@ def _overlap(name: str, other: str) -> bool:
 
 _CHECKS: tuple[Callable[[Manifest], Iterator[Fault]], ...] = (
     *(_missing_segment, _target_faults, _variable_faults, _path_faults, _strip_faults, _padding_faults),
-    _option_faults,
+    *(_option_faults, _lifetime_faults, example_faults),
 )
 """What validation by type cannot check."""

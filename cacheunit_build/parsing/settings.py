@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.settings import Settings, SettingsKeys
 from cacheunit_build.domain.settings_file import PROJECT_CODE, REQUIRED_VERSION, find_settings
+from cacheunit_build.domain.toml import read_toml
 from cacheunit_build.parsing.folders import folders, name_faults, overlap_faults
 from cacheunit_build.parsing.validation import json_schema, validate
 
@@ -34,6 +35,7 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
     document, table_keys = find_settings(pyproject, own)
     keys = validate(SettingsKeys, _without_hyphens(document), table_keys, keys_read_before=_KEYS_WITH_HYPHEN)
     values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
+    values["project"] = keys.project or _project_name(pyproject)
     values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
     settings = Settings(**values, document=document, table_keys=table_keys)
     faults = [*name_faults(settings), *_version_faults(settings), *_project_code_faults(settings)]
@@ -43,6 +45,14 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
     if faults:
         raise CacheunitError(*faults)
     return Settings(**values | folders(settings), document=document, table_keys=table_keys)
+
+
+def _project_name(pyproject: bytes | None) -> str:
+    """Returns the name of the project in pyproject.toml; empty where there is none."""
+    document = {} if pyproject is None else read_toml(pyproject, "pyproject.toml").value
+    table = document.get("project")
+    name = table.get("name") if isinstance(table, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _without_hyphens(document: Document) -> Document:

@@ -12,7 +12,7 @@ from cacheunit_build.reports.formatting import Table, columns, plural, with_form
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.domain.cache_rule import Evidence
+    from cacheunit_build.domain.evidence import Evidence
     from cacheunit_build.domain.target import RequestOption, Target
 
 
@@ -54,6 +54,9 @@ def target_lines(target: Target) -> list[str]:
         ("  prices", f"read {_number(cache.read)}, write {_number(cache.write)} (an uncached input token is 1)"),
         ("  money", _money(target)),
         ("  marker", cache.marker or ""),
+        ("  lifetimes", ", ".join(f"{lifetime} (write {price:g})" for lifetime, price in cache.lifetimes.items())),
+        ("  lifetime by", cache.lifetime_option or ""),
+        ("  cache key", cache.key or ""),
     ]
     evidence = [["", *_evidence_lines(item, "  ")] for item in cache.evidence]
     evidence += [["", f"  option {_option(option)}", *_evidence_lines(option, "    ")] for option in target.options]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat, body, marked
+from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body, marked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.domain.prompt import Tool
+    from cacheunit_build.domain.prompt import Tool, Turn
 
 
 class AnthropicMessages(RequestFormat):
@@ -19,33 +19,45 @@ class AnthropicMessages(RequestFormat):
     name = "anthropic-messages"
     route = EndpointRoute(path="messages", headers={"anthropic-version": "2023-06-01"}, key_header="x-api-key")
     markers = ("cache_control",)
+    marks_tools = True
     needs_marker = True
     system_blocks = True
     leading_types = frozenset({"tool_result"})
     unmarkable = frozenset({"thinking", "redacted_thinking"})
 
     def fragment(self, parts: PrefixParts) -> Json:
-        """Returns `messages`, `system` and `tools`, each message as one text block."""
-        tools = [_tool(tool) for tool in parts.tools]
-        system: list[Json] = [{"type": "text", "text": parts.system}] if parts.system else []
-        messages: list[Json] = [
-            {"role": turn.role, "content": [{"type": "text", "text": turn.text}]} for turn in parts.turns
+        """Returns `messages`, `system` and `tools`, each text as a block; tool results are a message of the user."""
+        tools = [marked(_tool(tool), parts.marker_at("tools", index)) for index, tool in enumerate(parts.tools)]
+        system = [
+            marked({"type": "text", "text": text}, parts.marker_at("system", index))
+            for index, text in enumerate(parts.blocks)
         ]
-        place = self.marker_place(parts)
-        if parts.marker is not None and place is not None:
-            blocks = {"tools": tools, "system": system, "examples": messages[-1]["content"] if messages else []}
-            blocks[place.part][-1] = marked(blocks[place.part][-1], parts.marker)
-        return body(parts.options, messages=messages, system=system, tools=tools)
-
-    def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
-        """Returns the last part: tools can be marked too."""
-        return None if parts.marker is None else parts.last
+        messages: list[Json] = []
+        for index, turn in enumerate(parts.turns):
+            blocks = _content(turn)
+            blocks[-1] = marked(blocks[-1], parts.marker_at("examples", index))
+            if turn.result_of is not None and index and parts.turns[index - 1].result_of is not None:
+                messages[-1]["content"] += blocks  # all results of a message stand in one message
+            else:
+                messages.append({"role": "user" if turn.role == "tool" else turn.role, "content": blocks})
+        return body(parts, messages=messages, system=system, tools=tools)
 
     def with_dynamic(self, fragment: Json, messages: Sequence[Any], text: str) -> tuple[Json, Sequence[Any]]:
         """Returns the text as a system block after the marked one, or in the messages where examples follow it."""
         if "system" not in fragment or self.has_examples(fragment):
             return super().with_dynamic(fragment, messages, text)
         return {**fragment, "system": [*fragment["system"], {"type": "text", "text": text}]}, messages
+
+
+def _content(turn: Turn) -> list[Json]:
+    """Returns the blocks of one message of a worked example."""
+    text = {"type": "text", "text": turn.text}
+    if turn.result_of is not None:
+        return [{"type": "tool_result", "tool_use_id": turn.result_of.id, "content": [text] if turn.text else []}]
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)} for call in turn.calls
+    ]
+    return [*([text] if turn.text else []), *calls]
 
 
 def _tool(tool: Tool) -> Json:

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from cacheunit_build.domain.front_options import nested
+from cacheunit_build.domain.front_options import merged, nested
+from cacheunit_build.domain.prompt import chat_message
 from cacheunit_build.request_formats.following import with_leading_text, with_marker
 
 if TYPE_CHECKING:
@@ -27,16 +28,19 @@ _MARKERS: dict[str, Json] = {
 """The value of each marker in a request."""
 
 
+LOOK_BACK: dict[str, int] = {"cache_control": 20, "prompt_cache_breakpoint": 1}
+"""How many blocks, from the one with a marker backwards, are searched for an entry that an earlier request wrote."""
+
 PartName = Literal["tools", "system", "examples"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerPlace:
-    """The tool, system text or message of a prefix that carries a cache marker.
+    """The tool, block of system text or message of a prefix that carries a cache marker.
 
     Attributes:
         part: the part of the prefix.
-        index: its index among the tools, or among the messages of the examples; 0 for the system text.
+        index: its index among the tools, the blocks of the system text, or the messages of the examples.
     """
 
     part: PartName
@@ -44,31 +48,68 @@ class MarkerPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """A cache marker of a prefix.
+
+    Attributes:
+        place: what it is on: everything up to the end of that is cached.
+        name: its key in a request.
+        lifetime: how long the provider is to keep the entry, such as 1h; None for the provider's default.
+    """
+
+    place: MarkerPlace
+    name: MarkerName
+    lifetime: str | None = None
+
+    @property
+    def value(self) -> Json:
+        """Its value in a request."""
+        return marker_value(self.name, self.lifetime)
+
+
+def marker_value(name: MarkerName, lifetime: str | None = None) -> Json:
+    """Returns the value of a marker in a request, with its lifetime if there is one."""
+    return {**_MARKERS[name], **({} if lifetime is None else {"ttl": lifetime})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixParts:
     """The parts of a prefix, as a request carries them.
 
     Attributes:
-        system: the system text with its padding; empty where there is none.
+        blocks: the system text with its padding, a block for each template; their concatenation is the text.
         tools: the tools, in order.
         turns: the messages of worked examples, in order.
-        marker: the cache marker at the end of the prefix; None where the target needs none.
+        markers: the cache markers, in the order of the request.
         options: the frozen values of request options, by name.
+        fields: further values by dotted name, which change neither text nor tokens: cache key and lifetime.
     """
 
-    system: str
+    blocks: Sequence[str]
     tools: Sequence[Tool] = ()
     turns: Sequence[Turn] = ()
-    marker: MarkerName | None = None
+    markers: Sequence[Marker] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def system(self) -> str:
+        """The system text with its padding."""
+        return "".join(self.blocks)
 
     @property
     def last(self) -> MarkerPlace | None:
         """The last of the parts, in the order tools, system text, examples; None where there is none."""
         if self.turns:
             return MarkerPlace(part="examples", index=len(self.turns) - 1)
-        if self.system:
-            return MarkerPlace(part="system")
+        if self.blocks:
+            return MarkerPlace(part="system", index=len(self.blocks) - 1)
         return MarkerPlace(part="tools", index=len(self.tools) - 1) if self.tools else None
+
+    def marker_at(self, part: PartName, index: int) -> Marker | None:
+        """Returns the marker on a part of the prefix; None where it has none."""
+        place = MarkerPlace(part=part, index=index)
+        return next((marker for marker in self.markers if marker.place == place), None)
 
 
 class RequestFormat(ABC):
@@ -80,9 +121,11 @@ class RequestFormat(ABC):
         messages_key: the key of the messages in a request.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
+        marks_tools: whether a tool can carry a marker.
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
         most_markers: how many cache markers a request may carry.
+        exclusive: request keys of which the API takes only one.
         text_type: the type of a block of text in a message.
         leading_types: the types of blocks that the API requires at the beginning of a message.
         item_keys: the keys of which a message has at least one.
@@ -96,9 +139,11 @@ class RequestFormat(ABC):
     messages_key: ClassVar[str] = "messages"
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
+    marks_tools: ClassVar[bool] = False
     needs_marker: ClassVar[bool] = False
     system_blocks: ClassVar[bool] = False
     most_markers: ClassVar[int] = 4
+    exclusive: ClassVar[tuple[str, ...]] = ()
     text_type: ClassVar[str] = "text"
     leading_types: ClassVar[frozenset[str]] = frozenset()
     item_keys: ClassVar[tuple[str, ...]] = ("role",)
@@ -106,11 +151,10 @@ class RequestFormat(ABC):
     unmarkable_roles: ClassVar[frozenset[str]] = frozenset()
     has_chat_template: ClassVar[bool] = False
 
-    def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
-        """Returns the last part that can carry the marker; None where none can, or the prefix has no marker."""
+    def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last part that can carry a marker; None where none can."""
         last = parts.last
-        markable = parts.marker is not None and last is not None and last.part != "tools"
-        return last if markable else None
+        return None if last is None or (last.part == "tools" and not self.marks_tools) else last
 
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
@@ -121,13 +165,25 @@ class RequestFormat(ABC):
 
         Each block is JSON without markers, so that equal blocks are equal texts.
         """
+        return tuple(json.dumps(block, ensure_ascii=False) for block, _ in self._blocks(fragment))
+
+    def marked_blocks(self, fragment: Json) -> tuple[int, ...]:
+        """Returns how many of a fragment's content blocks end with each of its cache markers."""
+        return tuple(index + 1 for index, (_, marked) in enumerate(self._blocks(fragment)) if marked)
+
+    def _blocks(self, fragment: Json) -> list[tuple[Json, bool]]:
+        """Returns the content blocks of a fragment without markers, and whether each has one."""
         blocks: list[Json] = [*fragment.get("tools", ()), *fragment.get("system", ())]
         for message in fragment.get(self.messages_key, ()):
-            content = message["content"]
-            texts = [content] if isinstance(content, str) else [block["text"] for block in content]
-            blocks += [{"role": message["role"], "text": text} for text in texts]
-        bare = [{key: value for key, value in block.items() if key not in _MARKERS} for block in blocks]
-        return tuple(json.dumps(block, ensure_ascii=False) for block in bare)
+            outer = {key: value for key, value in message.items() if key != "content"}
+            content = message.get("content")
+            text = [{"type": self.text_type, "text": content}] if isinstance(content, str) else [{}]
+            parts = content if isinstance(content, list) else text
+            blocks += [{**outer, **part} for part in parts]
+        return [
+            ({key: value for key, value in block.items() if key not in _MARKERS}, not _MARKERS.keys().isdisjoint(block))
+            for block in blocks
+        ]
 
     def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
         """Returns a request: the fragment with `messages` after its own."""
@@ -142,20 +198,26 @@ class RequestFormat(ABC):
         """
         return fragment, with_leading_text(messages, text, self.text_type, self.leading_types)
 
-    def with_marker(self, messages: Sequence[Any], marker: MarkerName) -> list[Any]:
+    def with_marker(self, messages: Sequence[Any], marker: MarkerName, lifetime: str | None = None) -> list[Any]:
         """Returns the messages with a marker on the last block of the last message that can carry one.
+
+        Args:
+            messages: the messages.
+            marker: the key of the marker.
+            lifetime: how long the entry is to be kept; None for the provider's default.
 
         Raises:
             CacheunitError: no message can.
             TypeError: the content of a message is neither text nor a list.
         """
         block_types = self.text_type, self.unmarkable
-        return with_marker(messages, (marker, dict(_MARKERS[marker])), block_types, self.unmarkable_roles)
+        value = marker_value(marker, lifetime)
+        return with_marker(messages, (marker, value), block_types, self.unmarkable_roles)
 
     def has_examples(self, fragment: Json) -> bool:
         """Returns whether a fragment has worked examples."""
         messages = fragment.get(self.messages_key, ()) if self.has_messages else ()
-        return any(message["role"] in ("user", "assistant") for message in messages)
+        return any(message.get("role") in ("user", "assistant") for message in messages)
 
     def append_user(self, fragment: Json, text: str) -> Json:
         """Returns a request: the fragment with the user's message `text` after it."""
@@ -168,17 +230,38 @@ def openai_tool(tool: Tool) -> Json:
     return {"type": "function", "function": function | ({} if tool.strict is None else {"strict": tool.strict})}
 
 
-def plain_messages(turns: Sequence[Turn]) -> list[Json]:
-    """Returns messages whose content is plain text."""
-    return [{"role": turn.role, "content": turn.text} for turn in turns]
+def chat_messages(parts: PrefixParts, system_role: str) -> list[Json]:
+    """Returns the messages of a prefix in the form of OpenAI's chat API: its system text, then the worked examples.
+
+    A text is plain where it carries no marker, else a list of blocks.
+    """
+    messages: list[Json] = []
+    if parts.blocks:
+        messages.append({"role": system_role, "content": text_content(parts, "text")})
+    for index, turn in enumerate(parts.turns):
+        message = chat_message(turn, json_arguments=True)
+        marker = parts.marker_at("examples", index)
+        if marker is not None and turn.text:
+            message["content"] = [marked({"type": "text", "text": turn.text}, marker)]
+        messages.append(message)
+    return messages
 
 
-def marked(block: Json, marker: MarkerName) -> Json:
-    """Returns a content block, or a tool, with a cache marker."""
-    return {**block, marker: dict(_MARKERS[marker])}
+def text_content(parts: PrefixParts, text_type: str) -> str | list[Json]:
+    """Returns the system text as content of a message: plain text, or a list of blocks where one carries a marker."""
+    blocks = [
+        marked({"type": text_type, "text": text}, parts.marker_at("system", index))
+        for index, text in enumerate(parts.blocks)
+    ]
+    return blocks if any(marker.place.part == "system" for marker in parts.markers) else parts.system
 
 
-def body(options: Mapping[str, Any], **parts: list[Json] | str) -> Json:
-    """Returns the frozen options and the parts that are not empty, by name, sorted."""
-    present = {name: part for name, part in parts.items() if part}
-    return dict(sorted({**nested(options), **present}.items()))
+def marked(block: Json, marker: Marker | None) -> Json:
+    """Returns a content block, or a tool, with its cache marker; unchanged without one."""
+    return block if marker is None else {**block, marker.name: marker.value}
+
+
+def body(parts: PrefixParts, **content: list[Json] | str) -> Json:
+    """Returns the content that is not empty, the frozen options and the further fields of a prefix, keys sorted."""
+    present = {name: part for name, part in content.items() if part}
+    return dict(sorted({**merged(nested(parts.options), nested(parts.fields)), **present}.items()))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.front_options import (
@@ -17,9 +18,13 @@ from cacheunit_build.domain.front_options import (
     refuse_other_values,
     without,
 )
+from cacheunit_build.domain.lifetimes import lifetime_seconds
 from cacheunit_build.domain.model_names import is_listed_model
-from cacheunit_build.request_formats.following import marker_count, role_of
+from cacheunit_build.request_formats.following import markers_of, role_of
 from cacheunit_build.request_formats.formats import FORMATS
+
+if TYPE_CHECKING:
+    from cacheunit_build.domain.cache_rule import CacheRule
 
 _MODEL = "model"
 _NO_MESSAGES = str | bytes | bytearray | memoryview
@@ -53,19 +58,25 @@ class RequestChecks:
 
     Args:
         key: the prefix or variant, and the target.
-        identity: the entry of its target in the lock.
+        locked: the identity of its target in the lock, and the cache rule in it.
         fragment: its frozen fragment.
         exact: whether its tokens are counted exactly.
     """
 
     def __init__(
-        self, key: tuple[str, str], identity: Mapping[str, Any], fragment: dict[str, Any], *, exact: bool
+        self,
+        key: tuple[str, str],
+        locked: tuple[Mapping[str, Any], CacheRule],
+        fragment: dict[str, Any],
+        *,
+        exact: bool,
     ) -> None:
         self._prefix, self._target = key
+        identity, rule = locked
         self._fragment = fragment
         self._exact = exact
         self._format = FORMATS[identity["format"]]
-        self._marker = identity["cache"].get("marker")
+        self._rule = rule
         self._options: Mapping[str, Any] = identity.get("options", {})
         self._models: Sequence[str] = identity.get("models", ())
 
@@ -115,9 +126,11 @@ class RequestChecks:
         raise fail(message, hint=hint)
 
     def with_following(
-        self, fragment: dict[str, Any], following: Following, *, mark: bool, allow: Collection[str] = ()
+        self, fragment: dict[str, Any], following: Following, *, mark: bool | str, allow: Collection[str] = ()
     ) -> dict[str, Any]:
         """Returns a request: the fragment with what follows it, with the marker of the conversation if `mark`.
+
+        A text is the lifetime of that marker.
 
         Raises:
             CacheunitError: what follows is in the form of another format or changes the prefix, or there is no place
@@ -130,7 +143,8 @@ class RequestChecks:
         if following.dynamic:
             fragment, messages = self._format.with_dynamic(fragment, messages, following.dynamic)
         if mark:
-            messages = self._format.with_marker(messages, self._needed_marker())
+            lifetime = self._known_lifetime(mark) if isinstance(mark, str) else None
+            messages = self._format.with_marker(messages, self._needed_marker(), lifetime)
         return self._format.append(fragment, messages)
 
     def _messages(self, following: Following) -> Sequence[Any]:
@@ -175,17 +189,46 @@ class RequestChecks:
             )
             raise fail(message, hint=f'send it as a message of the user, or pass allow=("{SYSTEM_MESSAGE}",)')
 
+    def _known_lifetime(self, lifetime: str) -> str:
+        """Returns a lifetime that the target has.
+
+        Raises:
+            CacheunitError: it has not.
+        """
+        if not self._rule.has_lifetime(lifetime):
+            known = ", ".join(self._rule.lifetimes)
+            hint = f"its lifetimes are {known}" if known else "pass conversation_marker=True"
+            raise fail(f'target "{self._target}" has no lifetime of {lifetime!r}', hint=hint)
+        return lifetime
+
     def _needed_marker(self) -> Any:  # noqa: ANN401 - a name from the lock
-        if self._marker is None:
+        if self._rule.marker is None:
             raise fail(f'target "{self._target}" uses no cache markers', hint="leave out conversation_marker")
-        return self._marker
+        return self._rule.marker
 
     def refuse_too_many_markers(self, request: Mapping[str, Any]) -> None:
         """Raises an error where a request carries more cache markers than its API takes."""
-        if self._marker is None:
+        bodies = (request, extra_body_of(request, self._options))
+        given = [key for key in self._format.exclusive if any(has_value(body, key) for body in bodies)]
+        if len(given) > 1:
+            message = f'a request has "{given[0]}" and "{given[1]}", of which its API takes only one'
+            frozen = next((key for key in given if key in self._fragment), None)
+            raise fail(message, hint=f'"{frozen}" is frozen in the prefix' if frozen else f"leave out {given[1]}")
+        if self._rule.marker is None:
             return
-        count = marker_count(request, self._format.messages_key, self._marker)
+        count = len(markers_of(request, self._format.messages_key, self._rule.marker))
         if count > self._format.most_markers:
             most = f"{self._format.most_markers} markers"
             message = f'a request of format "{self._format.name}" takes at most {most}: this one has {count}'
-            raise fail(message, hint=f"leave out {self._marker} in older messages")
+            raise fail(message, hint=f"leave out {self._rule.marker} in older messages")
+        self._refuse_growing_lifetimes(request)
+
+    def _refuse_growing_lifetimes(self, request: Mapping[str, Any]) -> None:
+        """Raises an error where a marker asks for a longer lifetime than one in front of it."""
+        default = self._rule.default_lifetime or ""
+        values = markers_of(request, self._format.messages_key, str(self._rule.marker))
+        lifetimes = [str(value.get("ttl", default)) if isinstance(value, Mapping) else default for value in values]
+        for before, after in pairwise(lifetimes):
+            if (lifetime_seconds(before) or 0) < (lifetime_seconds(after) or 0):
+                message = f"a cache marker with a lifetime of {after} stands behind one of {before}"
+                raise fail(message, hint=f'longer lifetimes go first: set "cache: {{ttl: {after}}}" in the manifest')

@@ -110,15 +110,15 @@ def _last_markable(blocks: Sequence[Any], unmarkable: Collection[str]) -> int | 
     return None
 
 
-def marker_count(request: Mapping[str, Any], messages_key: str, marker: str) -> int:
-    """Returns how many markers a request carries: on tools, on blocks of system text and messages, and on itself."""
-    blocks: list[Any] = [request, *_items(request.get("tools")), *_items(request.get("system"))]
+def markers_of(request: Mapping[str, Any], messages_key: str, marker: str) -> list[Any]:
+    """Returns the values of a request's markers in order: on tools, blocks of system text and messages, and itself."""
+    blocks: list[Any] = [*_items(request.get("tools")), *_items(request.get("system"))]
     for message in _items(request.get(messages_key)):
         content = _items(message.get("content")) if isinstance(message, Mapping) else ()
         blocks += content
         for block in content:
             blocks += _items(block.get("content")) if isinstance(block, Mapping) else ()
-    return sum(1 for block in blocks if isinstance(block, Mapping) and block.get(marker))
+    return [block[marker] for block in [*blocks, request] if isinstance(block, Mapping) and block.get(marker)]
 
 
 def _items(value: object) -> Sequence[Any]:

@@ -8,9 +8,8 @@ from cacheunit_build.request_formats.base import (
     PrefixParts,
     RequestFormat,
     body,
-    marked,
+    chat_messages,
     openai_tool,
-    plain_messages,
 )
 
 
@@ -20,14 +19,11 @@ class OpenAIChat(RequestFormat):
     name = "openai-chat"
     route = EndpointRoute(path="chat/completions", newer_output_limit_key="max_completion_tokens")
     markers = ("cache_control", "prompt_cache_breakpoint")
+    exclusive = ("prompt_cache_options", "prompt_cache_retention")
     has_chat_template = True
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `messages` and `tools`; with OpenAI's own marker, the system text is a developer message."""
-        role = "developer" if parts.marker == "prompt_cache_breakpoint" else "system"
-        messages: list[Json] = [{"role": role, "content": parts.system}] if parts.system else []
-        messages += plain_messages(parts.turns)
-        if parts.marker is not None and self.marker_place(parts) is not None:
-            block = {"type": "text", "text": messages[-1]["content"]}
-            messages[-1]["content"] = [marked(block, parts.marker)]
-        return body(parts.options, messages=messages, tools=[openai_tool(tool) for tool in parts.tools])
+        own_marker = any(marker.name == "prompt_cache_breakpoint" for marker in parts.markers)
+        messages = chat_messages(parts, "developer" if own_marker else "system")
+        return body(parts, messages=messages, tools=[openai_tool(tool) for tool in parts.tools])

@@ -23,9 +23,9 @@ class Text(RequestFormat):
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `prompt`, the system text."""
-        return body(parts.options, prompt=parts.system)
+        return body(parts, prompt=parts.system)
 
-    def marker_place(self, parts: PrefixParts) -> MarkerPlace | None:
+    def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns None: a prompt has no marker."""
         del parts
         return None
@@ -33,6 +33,11 @@ class Text(RequestFormat):
     def content_blocks(self, fragment: Json) -> tuple[str, ...]:
         """Returns the prompt as the only block, as JSON."""
         return (json.dumps(fragment["prompt"], ensure_ascii=False),)
+
+    def marked_blocks(self, fragment: Json) -> tuple[int, ...]:
+        """Returns none: a prompt has no marker."""
+        del fragment
+        return ()
 
     def with_dynamic(self, fragment: Json, messages: Sequence[Any], text: str) -> tuple[Json, Sequence[Any]]:
         """Returns the text in front of the continuation, with a blank line between them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from functools import reduce
@@ -14,9 +15,10 @@ from cacheunit_build.domain.document import Document, decode
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.prompt import Lookup, Rendered, Turn
+from cacheunit_build.domain.prompt import Lookup, Rendered
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
+from cacheunit_build.parsing.examples import example_turns
 from cacheunit_build.parsing.front_matter import template_without_front_matter
 from cacheunit_build.templating.environment import DeterministicEnvironment
 from cacheunit_build.templating.surrogates import refuse_surrogates
@@ -73,24 +75,31 @@ class Renderer:
         """
         manifest = variant.manifest
         self._lookups = {}
-        self._environment.used_variables.clear()
         self._manifest_path = manifest.path
         self._strips_front_matter = "front-matter" in manifest.strip
         self._origins = dict.fromkeys([*manifest.variables, *variant.axes], manifest.path) | dict(manifest.data)
         variables = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
         entries = [("system", index, name) for index, name in enumerate(manifest.system)]
         entries += [("examples", index, turn.template) for index, turn in enumerate(manifest.examples) if turn.template]
-        texts = self._render_entries(manifest, entries, variables)
-        system = _join_sections([texts["system", index] for index in range(len(manifest.system))])
+        texts, used = self._render_entries(manifest, entries, variables)
+        sections = [texts["system", index] for index in range(len(manifest.system))]
+        system = _join_sections(sections)
         if manifest.system and not system.strip():
             raise CacheunitError(manifest.fault("the system text is empty", "system"))
-        turns = tuple(
-            Turn(role=example.role, text=texts.get(("examples", index), example.text or ""))
-            for index, example in enumerate(manifest.examples)
+        turns = example_turns(
+            manifest.examples,
+            [texts.get(("examples", index), example.text or "") for index, example in enumerate(manifest.examples)],
         )
-        self._refuse_addresses(manifest, "\n".join([system, *(turn.text for turn in turns)]), variables)
-        lookups, used = tuple(self._lookups.values()), frozenset(self._environment.used_variables)
-        return Rendered(system=system, turns=turns, lookups=lookups, used_variables=used)
+        self._refuse_addresses(manifest, "\n".join([system, *(turn.content for turn in turns)]), variables)
+        reads_no_axis = [not used["system", index] & variant.axes.keys() for index in range(len(sections))]
+        shared = len(list(itertools.takewhile(bool, reads_no_axis)))
+        return Rendered(
+            blocks=tuple(_section_blocks(sections)),
+            shared_blocks=len(_section_blocks(sections[:shared])),
+            turns=turns,
+            lookups=tuple(self._lookups.values()),
+            used_variables=frozenset().union(*used.values()),
+        )
 
     def source_maps(self, variant: Variant) -> SourceMaps:
         """Returns the source lines of every character of what `render` returns.
@@ -173,7 +182,7 @@ class Renderer:
 
     def _render_entries(
         self, manifest: Manifest, entries: Sequence[tuple[str, int, str]], variables: Mapping[str, Any]
-    ) -> dict[tuple[str, int], str]:
+    ) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int], frozenset[str]]]:
         """Renders the templates that a manifest names; raises the faults of all together.
 
         Args:
@@ -182,11 +191,13 @@ class Renderer:
             variables: the variables of the variant.
 
         Returns:
-            The text of each entry by key and index.
+            The text of each entry, and the variables that it read, by key and index.
         """
         texts: dict[tuple[str, int], str] = {}
+        used: dict[tuple[str, int], frozenset[str]] = {}
         faults: list[Fault] = []
         for key, index, name in entries:
+            self._environment.used_variables.clear()
             # Randomness that the environment does not exclude, such as the order of a set, shows in the second text.
             try:
                 first, second = (self._render_template(name, variables) for _ in range(2))
@@ -196,9 +207,10 @@ class Renderer:
             if first != second:
                 faults.append(manifest.fault(f'"{name}" renders differently each time', key, index))
             texts[key, index] = first
+            used[key, index] = frozenset(self._environment.used_variables)
         if faults:
             raise CacheunitError(*faults)
-        return texts
+        return texts, used
 
     def _render_template(self, name: str, variables: Mapping[str, Any]) -> str:
         """Renders one template; raises whatever goes wrong as one error with file, line and hint."""
@@ -266,10 +278,22 @@ def _join_sections(sections: Sequence[str]) -> str:
     | "A\n\n\n", "\n", "\n\nB" | "A\n\nB": an empty one is left out |
     | "\nA\n\n" | "\nA\n\n": a single one is not changed |
     """
+    # Joined by +, not by str.join, so that traced texts keep their source lines.
+    return reduce(add, _section_blocks(sections), "")
+
+
+def _section_blocks(sections: Sequence[str]) -> list[str]:
+    r"""Returns the sections that are not empty, each with the blank line that separates it from the one in front.
+
+    | sections | blocks |
+    | --- | --- |
+    | "A\n", "B\n" | "A", "\n\nB\n" |
+    | "A\n", "" | "A\n" |
+    """
     texts = [section for section in sections if section.strip("\n")]
     if len(texts) <= 1:
-        return texts[0] if texts else ""
-    # Joined by +, not by str.join, so that traced texts keep their source lines.
+        return texts
     end = texts[-1][len(texts[-1].rstrip("\n")) :]
     first, *others = (text.strip("\n") for text in texts)
-    return reduce(add, (part for text in others for part in ("\n\n", text)), first) + end
+    blocks = [first, *("\n\n" + text for text in others)]
+    return [*blocks[:-1], blocks[-1] + end]

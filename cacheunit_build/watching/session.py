@@ -143,4 +143,4 @@ def _tokens_still_cached(artifact: Artifact, replaced: ReplacedArtifact, target:
         return None
     ids = encode(artifact.framed_prefix)[: artifact.entry.tokens]
     # The text is one content block, so what goes on inside it is another block.
-    return target.target.cache.impact(replaced.entry, artifact.entry, (former_ids, ids), on_block=False).still_cached
+    return target.target.cache.impact(replaced.entry, artifact.entry, (former_ids, ids), whole_blocks=0).still_cached

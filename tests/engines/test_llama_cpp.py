@@ -98,6 +98,7 @@ class Counted:
     tokens: int
     margin: float = 0.0
     markers: tuple[int, ...] = ()
+    lifetimes: tuple[str, ...] = ()
 
 
 class Engine:
