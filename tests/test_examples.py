@@ -141,7 +141,7 @@ def test_a_changed_argument_changes_the_fragment_and_is_located_by_diff(shop: Pr
     shop.edit("prefixes/a.yaml", "arguments: {id: 8}", "arguments: {id: 9}")
     (change, *_) = shop.run("diff", "--against", tmp_path / "old", "--format", "json").json["changes"]
     assert change["first_change"]["part"] == "examples"
-    assert change["first_change"]["source"] == {"path": "prefixes/a.yaml", "line": 8}
+    assert change["first_change"]["source"] == {"path": "prefixes/a.yaml", "line": 10}
 
 
 def test_what_follows_goes_behind_the_examples(shop: Project) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cacheunit_build.runtime import Prefix
+    from cacheunit_build.runtime.prefix import Prefix
 
 USER = {"role": "user", "content": "Hi"}
 SETTINGS = """
