@@ -159,6 +159,14 @@ def test_comments_and_front_matter_are_reported_where_they_reach_the_model_unles
     assert [(item["code"], item["line"]) for item in lint(project, "--select", "CU3")] == [("CU310", 5)]
 
 
+def test_what_front_matter_looks_like_is_not_reported_in_tools_from_which_nothing_can_strip_it(
+    project: Project,
+) -> None:
+    tool = {"name": "find", "description": "---\ntitle: Find\n---\nFinds. <!-- slow -->", "parameters": {}}
+    project.write({"prefixes/a.yaml": "tools: [t.json]\ntargets: [openai]\n", "t.json": json.dumps(tool)})
+    assert [item["code"] for item in lint(project, "--select", "CU3")] == ["CU310"]
+
+
 def test_every_text_rule_has_a_case() -> None:
     tested_with_tools = {"CU107"}
     assert {code for code in RULES if code[2] in "123"} - tested_with_tools == {case[0] for case in REPORTED}

@@ -402,19 +402,27 @@ def test_lint_of_one_target_does_not_judge_what_only_other_variants_use(project:
     assert "CU501" not in project.run("lint", "--target", "two").out
 
 
+SHARED = "".join(f"Rule {index}: answer in short and plain sentences, and name the source.\n" for index in range(60))
+
+
 def test_lint_compares_the_variants_of_one_target_alone(project: Project) -> None:
-    shared = "".join(
-        f"Rule {index}: answer in short and plain sentences, and name the source.\n" for index in range(60)
-    )
     project.write(PROJECT)
-    project.write({"templates/a.md.j2": f"{{{{ family }}}} in mode {{{{ mode }}}}.\n\n{shared}"})
-    matrix = "  family: [claude, gpt]\n  mode: [act]\n"
-    project.write({"prefixes/p.yaml": f"system: a.md.j2\nmatrix:\n{matrix}"})
+    start = "{% if family == 'gpt' %}You are another one.\n\n{% endif %}"
+    project.write({"templates/a.md.j2": f"{start}{SHARED}\n{{{{ family }}}} in mode {{{{ mode }}}}.\n"})
     assert "CU405" in project.run("lint").out
-    one_each = "  exclude:\n    - {family: gpt, target: one}\n    - {family: claude, target: two}\n"
-    project.write({"prefixes/p.yaml": f"system: a.md.j2\nmatrix:\n{matrix}{one_each}"})
-    assert "CU405" not in project.run("lint").out
-    assert project.run("lint").code == 0
+    apart = "  exclude:\n    - {family: gpt, target: one}\n    - {family: claude, target: two}\n"
+    project.edit("prefixes/p.yaml", "act]\n", f"act]\n{apart}")
+    ran = project.run("lint")
+    assert (ran.code, "CU405" in ran.out) == (0, False)
+
+
+def test_lint_compares_prefixes_by_the_first_variant_for_their_target(project: Project) -> None:
+    project.write(PROJECT)
+    project.write({"templates/a.md.j2": f"{{{{ family }}}} in mode {{{{ mode }}}}.\n\n{SHARED}"})
+    project.write({"prefixes/q.yaml": "system: q.md\ntargets: [two]\n", "templates/q.md": f"Alone.\n\n{SHARED}"})
+    project.edit("prefixes/p.yaml", "act]\n", "act]\n  exclude: [{family: claude, target: two}]\n")
+    found = project.run("lint", "--select", "CU406", "--format", "json").json["findings"]
+    assert [item["message"].partition(" diverge")[0] for item in found] == ["p@family=gpt,mode=plan and q"]
 
 
 def test_load_names_the_values_that_go_with_those_given(project: Project) -> None:

@@ -175,13 +175,10 @@ class Manifest(ManifestKeys):
 
     def axis_keys(self, axis: str, value: AxisValue) -> Keys:
         """Returns the keys that lead to a value of an axis: in the list of the axis, or in an included combination."""
-        for index, known in enumerate(self.matrix[axis]):
-            if known == value and type(known) is type(value):  # 1 == True
-                return ("matrix", axis, index)
-        for index, entry in enumerate(self.include):
-            if any(known == value and type(known) is type(value) for known in entry.values[axis]):
-                return ("matrix", "include", index, axis)
-        return ("matrix", axis)
+        if value in self.matrix[axis]:
+            return ("matrix", axis, self.matrix[axis].index(value))
+        included = (index for index, entry in enumerate(self.include) if value in entry.values[axis])
+        return ("matrix", "include", next(included), axis)
 
     def fault(self, message: str, *keys: str | int, hint: str | None = None) -> Fault:
         """Returns a fault at the value under these keys."""
