@@ -122,8 +122,14 @@ def test_values_of_different_types_that_python_takes_for_equal_are_told_apart() 
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [
-        ("  exclude: [{family: [claude, gpt]}]", "4: every combination is excluded | None"),
-        ("  exclude: [{mode: plan}, {mode: act, target: '*'}]", "4: every combination is excluded | None"),
+        (
+            "  exclude: [{family: [claude, gpt]}]",
+            "4: every combination is excluded | leave one for at least one target",
+        ),
+        (
+            "  exclude: [{mode: plan}, {mode: act, target: '*'}]",
+            "4: every combination is excluded | leave one for at least one target",
+        ),
         (
             "  exclude:\n  - {mode: plan}\n  - {mode: acts}",
             '6: axis "mode" has no value "acts", so nothing is excluded | did you mean "act"?',

@@ -40,7 +40,8 @@ def expand(manifest: Manifest, targets: Mapping[str, Target]) -> tuple[Variant, 
     expansion.exclude()
     expansion.include()
     if not expansion.faults and targets and not any(expansion.masks.values()):
-        expansion.faults.append(manifest.fault("every combination is excluded", "matrix", "exclude"))
+        message = "every combination is excluded"
+        expansion.faults.append(manifest.fault(message, "matrix", "exclude", hint="leave one for at least one target"))
     if expansion.faults:
         raise CacheunitError(*first_faults(expansion.faults))
     return tuple(expansion.variants())
