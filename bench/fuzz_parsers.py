@@ -119,13 +119,14 @@ def run_tools(data: bytes) -> None:
     tools = parse_tools(document)
     for schema_key in ("parameters", "input_schema", "inputSchema"):
         values = [
-            {"name": tool.name, "description": tool.description, schema_key: dict(tool.schema)}
+            tool.hosted
+            or {"name": tool.name, "description": tool.description, schema_key: dict(tool.schema)}
             | ({} if tool.strict is None else {"strict": tool.strict})
             for tool in tools
         ]
         written = json.dumps(values, ensure_ascii=False).encode()
         again = parse_tools(read_json(written, "t.json"))
-        forms = [[(tool.name, tool.description, json.dumps(tool.schema), tool.strict) for tool in some]
+        forms = [[(tool.name, tool.description, json.dumps([tool.schema, tool.hosted]), tool.strict) for tool in some]
                  for some in (tools, again)]  # fmt: skip
         require(forms[0] == forms[1], "other tools after a round trip")
 

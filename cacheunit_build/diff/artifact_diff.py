@@ -9,6 +9,7 @@ from cacheunit_build.compiler.frozen_options import changed_options, frozen_opti
 from cacheunit_build.diff.change_location import SourceChanges
 from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_results import ChangeImpact
+from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.request_formats.base import LOOK_BACK
@@ -186,10 +187,15 @@ class ArtifactDiff:
 
 
 def _option_chain(old: Artifact, new: Artifact) -> SourceChain:
-    """Returns the line of the first option that changed in the manifest, or of the key of all options."""
+    """Returns the line of the first option that changed in the manifest, or of the key of all options.
+
+    A response schema is in front of it.
+    """
     manifest = new.variant.manifest
-    name = changed_options(old.options, new.options)[0]
-    return (SourceLine(path=manifest.path, line=manifest.line(*option_keys(manifest, name)) or 1),)
+    keys = option_keys(manifest, changed_options(old.options, new.options)[0])
+    schema = manifest.response_schema if keys[1:2] == (RESPONSE_SCHEMA,) else None
+    first = () if schema is None else (SourceLine(path=schema.path, line=schema.line or 1),)
+    return (*first, SourceLine(path=manifest.path, line=manifest.line(*keys) or 1))
 
 
 def _tool_chain(old: Artifact, new: Artifact) -> SourceChain:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.document import Keys, nearest_line
 from cacheunit_build.domain.errors import Fault
+from cacheunit_build.domain.response_schema import ResponseSchema
 
 AxisValue = str | int | bool
 Role = Literal["user", "assistant", "tool"]
@@ -131,7 +132,8 @@ class ManifestKeys:
     special_tokens: Literal["refuse", "allow"] = "refuse"
     """Whether the text may contain control tokens of the target."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Values of request options that change the front of a request, by name; they are frozen in the fragment."""
+    """Values of request options that change the front of a request, by name; they are frozen in the fragment.
+    `response_schema` is a file with a JSON Schema, which each format sends in its own way."""
     budget: Annotated[int, Limits(ge=1)] | None = None
     """The most static tokens that the prefix may have, for each target."""
 
@@ -160,6 +162,7 @@ class Manifest(ManifestKeys):
         exclude: the combinations of the matrix that are left out.
         include: the combinations that are added after that.
         cache_key: the value by which the requests of all its variants choose the same cache.
+        response_schema: the schema in the file that its option of this name is; None without one, or before it is read.
     """
 
     name: str
@@ -168,6 +171,7 @@ class Manifest(ManifestKeys):
     exclude: tuple[MatrixEntry, ...] = ()
     include: tuple[MatrixEntry, ...] = ()
     cache_key: str = ""
+    response_schema: ResponseSchema | None = None
 
     def line(self, *keys: str | int) -> int | None:
         """Returns the line of the value under these keys, or of the nearest one around it."""

@@ -9,7 +9,7 @@ from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.segment import Segment
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.parsing.tools import CLIENT_ONLY_KEYS
+from cacheunit_build.parsing.tools import CLIENT_ONLY_KEYS, listed_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,7 +100,7 @@ def _variant_inputs(variant: Variant, rendered: Rendered, artifacts: tuple[Artif
 def _tool_segments(files: ProjectFiles, path: str) -> Iterator[Segment]:
     """Yields the texts of a tool file that are part of a request."""
     document = parse_data(files.read(path) or b"", path, floats=True)
-    for keys, text in _sent_texts(document.value, ()):
+    for keys, text in _sent_texts(*listed_tools(document)):
         line = SourceLine(path=path, line=document.line(keys) or 1)
         yield Segment(kind="tool", text=text, tool_line=line)
 

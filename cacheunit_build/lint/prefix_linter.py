@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from cacheunit_build.compiler.tool_checks import limit_problems
 from cacheunit_build.lint.certain_secrets import certain_secrets, final_secrets
 from cacheunit_build.lint.results import Location, Violation
-from cacheunit_build.lint.rules import cu4_layout, cu5_project
+from cacheunit_build.lint.rules import cu4_layout, cu5_project, cu6_tools
 from cacheunit_build.lint.rules.cu1_volatile import is_volatile, volatile_matches
 from cacheunit_build.lint.rules.cu2_leaks import (
     CREDENTIAL,
@@ -57,6 +58,7 @@ class PrefixLinter:
             yield from self._volatile_before_stable(variant)
             yield from self._token_counts(variant)
             yield from self._later_turns(variant)
+        yield from self._disputed_limits()
         yield from self._variants_diverge()
         yield from self._names()
 
@@ -179,6 +181,14 @@ class PrefixLinter:
             location = line if source is None else Location(path=source.path, line=source.line)
             labelled = replace(problem, message=f"for {artifact.target}: {problem.message}")
             yield Violation.of(labelled, location, variant.variant.name, artifact.target)
+
+    def _disputed_limits(self) -> Iterator[Violation]:
+        """Yields each tool that is beyond a disputed limit of a target; all variants have the same tools."""
+        artifacts = self.inputs.variants[0].artifacts
+        targets = [self._context.targets[artifact.target].target for artifact in artifacts]
+        for problem, names in limit_problems(artifacts[0].tools, targets, "disputed"):
+            location = Location(path=problem.tool.path, line=problem.tool.line or 1)
+            yield Violation.of(cu6_tools.disputed_limit(problem, names), location, self._manifest.name)
 
     def _variants_diverge(self) -> Iterator[Violation]:
         """Yields, for each target, where the variants diverge although they share text further on."""

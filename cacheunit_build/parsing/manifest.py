@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, first_faults
-from cacheunit_build.domain.front_options import MANIFEST_KEYS
+from cacheunit_build.domain.front_options import MANIFEST_KEYS, RESPONSE_SCHEMA
 from cacheunit_build.domain.lifetimes import lifetime_seconds
 from cacheunit_build.domain.manifest import MARKER_PARTS, Manifest, ManifestKeys
 from cacheunit_build.domain.paths import normal_path
@@ -156,9 +156,15 @@ def _variable_faults(manifest: Manifest) -> Iterator[Fault]:
 
 
 def _path_faults(manifest: Manifest) -> Iterator[Fault]:
-    """Yields a fault for each data or tool file that is not a path inside the project."""
+    """Yields a fault for each data, tool or schema file that is not a path inside the project."""
     files: list[tuple[str, str | int, str]] = [("data", name, file) for name, file in manifest.data.items()]
     files += [("tools", index, file) for index, file in enumerate(manifest.tools)]
+    schema = manifest.options.get(RESPONSE_SCHEMA)
+    if isinstance(schema, str):
+        files.append(("options", RESPONSE_SCHEMA, schema))
+    elif RESPONSE_SCHEMA in manifest.options:
+        message = f'"{RESPONSE_SCHEMA}" must be the path of a file with a JSON Schema'
+        yield manifest.fault(message, "options", RESPONSE_SCHEMA)
     for key, item, file in files:
         try:
             normal_path(file)

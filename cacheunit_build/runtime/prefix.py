@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from cacheunit_build.request_formats.formats import FORMATS
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -171,6 +173,11 @@ class Prefix:
         from cacheunit_build.domain.lock import identity_data
 
         return self._entry == entry and self._identity == identity_data(identity)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of its tools, in order; of a tool that the provider runs, its name or type."""
+        return FORMATS[self._identity["format"]].tool_names(json.loads(self._fragment))
 
     @property
     def predicted(self) -> int | None:

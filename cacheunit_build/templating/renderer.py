@@ -16,6 +16,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Lookup, Rendered
+from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.examples import example_turns
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.manifest import Manifest, Variant
 
 _CONFLICT_MARKERS = [re.compile(rf"^{mark}( |$)", re.MULTILINE) for mark in ("<{7}", "={7}", ">{7}")]
+_OTHER_SECTION = "\0"
+"""A section that no template gives: a rendered text has no such character."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]{6,}")
 
 _TRACING_ERRORS = (
@@ -93,9 +96,11 @@ class Renderer:
         self._refuse_addresses(manifest, "\n".join([system, *(turn.content for turn in turns)]), variables)
         reads_no_axis = [not used["system", index] & variant.axes.keys() for index in range(len(sections))]
         shared = len(list(itertools.takewhile(bool, reads_no_axis)))
+        blocks = _section_blocks(sections)
+        head = sections if shared == len(sections) else [*sections[:shared], _OTHER_SECTION]
         return Rendered(
-            blocks=tuple(_section_blocks(sections)),
-            shared_blocks=len(_section_blocks(sections[:shared])),
+            blocks=tuple(blocks),
+            shared_blocks=common_prefix(blocks, _section_blocks(head)),
             turns=turns,
             lookups=tuple(self._lookups.values()),
             used_variables=frozenset().union(*used.values()),
@@ -289,11 +294,17 @@ def _section_blocks(sections: Sequence[str]) -> list[str]:
     | --- | --- |
     | "A\n", "B\n" | "A", "\n\nB\n" |
     | "A\n", "" | "A\n" |
+    | "A\n", " \n", "B\n" | "A\n\n ", "\n\nB\n" |
     """
     texts = [section for section in sections if section.strip("\n")]
     if len(texts) <= 1:
         return texts
     end = texts[-1][len(texts[-1].rstrip("\n")) :]
     first, *others = (text.strip("\n") for text in texts)
-    blocks = [first, *("\n\n" + text for text in others)]
+    blocks: list[str] = [first]
+    for text in others:
+        if text.strip() and blocks[-1].strip():
+            blocks.append("\n\n" + text)
+        else:  # providers refuse a block without a visible character
+            blocks[-1] = blocks[-1] + "\n\n" + text
     return [*blocks[:-1], blocks[-1] + end]
