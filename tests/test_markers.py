@@ -91,6 +91,12 @@ def test_all_variants_have_the_same_early_markers(family: Project) -> None:
             "system: [head.md, tail.md, plan.md]\nmatrix: {plan: [a]}", [False, True, True], id="two shared blocks"
         ),
         pytest.param(
+            "system: [head.md, blank.md, plan.md]\nmatrix: {plan: [a]}", [True, True], id="a blank block joins another"
+        ),
+        pytest.param(
+            "system: [blank.md, plan.md, head.md]\nmatrix: {plan: [a]}", [False, True], id="a blank block is first"
+        ),
+        pytest.param(
             "system: [head.md, includes.md]\nmatrix: {plan: [a]}", [True, True], id="an included template reads it"
         ),
         pytest.param(
@@ -103,6 +109,7 @@ def test_all_variants_have_the_same_early_markers(family: Project) -> None:
 def test_the_shared_marker_ends_the_last_block_that_reads_no_axis(
     family: Project, manifest: str, marked: list[bool]
 ) -> None:
+    family.write({"templates/blank.md": " \n"})
     family.write({"templates/includes.md": "{% include 'plan.md' %}"})
     family.write({"templates/asks.md": "{% if plan == 'z' %}Never.{% endif %}Always the same. " * 20})
     built(family, f"targets: [anthropic-512]\n{manifest}\n")
