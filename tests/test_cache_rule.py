@@ -39,7 +39,9 @@ def version(count: int, margin: float = 0.0) -> Version:
     return Version(tokens=count, margin=margin, markers=(count,))
 
 
-def impact(rule: CacheRule, old: Sequence[int], new: Sequence[int], *, found: Sequence[int] | None = None) -> ChangeImpact:
+def impact(
+    rule: CacheRule, old: Sequence[int], new: Sequence[int], *, found: Sequence[int] | None = None
+) -> ChangeImpact:
     """Returns what a change does to exact versions with one marker at their end."""
     return rule.impact(version(len(old)), version(len(new)), (old, new), found=found)
 
