@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from servers import Answer, Engine
 
-    from cacheunit_build.runtime import Prefix
+    from cacheunit_build.runtime.prefix import Prefix
 
     Json = dict[str, Any]
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from servers import Engine
 
-    from cacheunit_build.runtime import Prefix
+    from cacheunit_build.runtime.prefix import Prefix
 
 SERVER_UNITS, MANAGER_UNITS = (32, 128), (16, 32, 64, 128, 256)
 """Block sizes of vLLM's server, and of its block manager alone."""

@@ -7,7 +7,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cacheunit_build.compiler.padding import AlignmentError, align_padding, pad_text, pad_text_concat
     from cacheunit_build.domain.errors import CacheunitError, Fault
-    from cacheunit_build.runtime import IntegrityError, Observation, Prefix, load
+    from cacheunit_build.runtime.files import IntegrityError
+    from cacheunit_build.runtime.loading import load
+    from cacheunit_build.runtime.prefix import Observation, Prefix
 
 __all__ = [
     "AlignmentError",
@@ -26,11 +28,11 @@ _MODULES = {
     "AlignmentError": "compiler.padding",
     "CacheunitError": "domain.errors",
     "Fault": "domain.errors",
-    "IntegrityError": "runtime",
-    "Observation": "runtime",
-    "Prefix": "runtime",
+    "IntegrityError": "runtime.files",
+    "Observation": "runtime.prefix",
+    "Prefix": "runtime.prefix",
     "align_padding": "compiler.padding",
-    "load": "runtime",
+    "load": "runtime.loading",
     "pad_text": "compiler.padding",
     "pad_text_concat": "compiler.padding",
 }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cacheunit_build.runtime import Prefix
+    from cacheunit_build.runtime.prefix import Prefix
 
 USER = {"role": "user", "content": "Hi"}
 SETTINGS = """
@@ -771,11 +771,15 @@ def test_openais_client_sends_the_schema_of_a_text_format_as_text_format(locked:
 # Variants
 
 
-@pytest.mark.parametrize("axes", [{}, {"locale": "de"}, {"lang": "de"}])
-def test_a_prefix_with_variants_names_its_axes(locked: Load, axes: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("axes", "locales"),
+    [({}, "de, zh/CN"), ({"locale": "de"}, "de"), ({"plan": "pro"}, "de, zh/CN"), ({"lang": "de"}, "de, zh/CN")],
+)
+def test_a_prefix_with_variants_names_its_axes(locked: Load, axes: dict[str, str], locales: str) -> None:
     with pytest.raises(CacheunitError, match='prefix "agent" has variants: set locale= and plan=') as caught:
         locked("agent", **axes)
-    assert caught.value.faults[0].hint == "locale is one of de, zh/CN; plan is one of free, pro"
+    plans = axes.get("plan", "free, pro")
+    assert caught.value.faults[0].hint == f"locale is one of {locales}; plan is one of {plans}"
 
 
 # Values of options

@@ -22,7 +22,7 @@ from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
-from cacheunit_build.request_formats.base import Marker, PrefixParts, openai_tool
+from cacheunit_build.request_formats.base import Marker, PrefixParts
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def tool(name: str, *, strict: bool | None = None) -> Tool:
 
 
 TOOLS = (tool("search"), tool("refund", strict=True))
+FRAMED_TOOL = FORMATS["openai-chat"].framed_tool
+FRAMED_TOOLS = [*map(FRAMED_TOOL, TOOLS)]
 MARKERS: dict[FormatName, MarkerName] = {
     "openai-chat": "prompt_cache_breakpoint",
     "openai-responses": "prompt_cache_breakpoint",
@@ -398,7 +400,7 @@ def conversation(
     system: str, tools: Sequence[Tool] = (), turns: tuple[Turn, ...] = (), user: str = "Hi"
 ) -> Conversation:
     return Conversation(
-        system=system, tools=tuple(map(openai_tool, tools)), turns=turns, following=(user_message(user),)
+        system=system, tools=tuple(map(FRAMED_TOOL, tools)), turns=turns, following=(user_message(user),)
     )
 
 
@@ -430,15 +432,15 @@ def test_the_text_of_an_estimate_contains_every_segment() -> None:
 
 
 def test_the_fingerprint_of_a_segment_changes_with_that_segment_only() -> None:
-    base = segment_fingerprints(rendered(turns=TURNS), TOOLS, PADDING)
+    base = segment_fingerprints(rendered(turns=TURNS), FRAMED_TOOLS, PADDING)
     assert set(base) == {"system", "padding", "tools", "examples"}
     assert base["system"] == fingerprint(SYSTEM.encode())
     assert base["padding"] == fingerprint(PADDING.encode())
     changed = {
-        "system": segment_fingerprints(rendered("Other.", TURNS), TOOLS, PADDING),
-        "padding": segment_fingerprints(rendered(turns=TURNS), TOOLS, PADDING + " ."),
-        "tools": segment_fingerprints(rendered(turns=TURNS), TOOLS[::-1], PADDING),
-        "examples": segment_fingerprints(rendered(turns=TURNS[:1]), TOOLS, PADDING),
+        "system": segment_fingerprints(rendered("Other.", TURNS), FRAMED_TOOLS, PADDING),
+        "padding": segment_fingerprints(rendered(turns=TURNS), FRAMED_TOOLS, PADDING + " ."),
+        "tools": segment_fingerprints(rendered(turns=TURNS), FRAMED_TOOLS[::-1], PADDING),
+        "examples": segment_fingerprints(rendered(turns=TURNS[:1]), FRAMED_TOOLS, PADDING),
     }
     for name, other in changed.items():
         assert {key for key in base if base[key] != other[key]} == {name}
@@ -446,7 +448,7 @@ def test_the_fingerprint_of_a_segment_changes_with_that_segment_only() -> None:
 
 def test_an_empty_segment_has_no_fingerprint() -> None:
     assert set(segment_fingerprints(rendered(), (), "")) == {"system"}
-    assert set(segment_fingerprints(rendered(""), TOOLS, "")) == {"tools"}
+    assert set(segment_fingerprints(rendered(""), FRAMED_TOOLS, "")) == {"tools"}
 
 
 # The table of formats

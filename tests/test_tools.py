@@ -12,13 +12,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cacheunit_build import load
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import compact_json
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.tools import parse_tools
 from cacheunit_build.parsing.yaml import read_yaml
-from cacheunit_build.request_formats.base import openai_tool
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     import random
@@ -67,7 +68,7 @@ def tools_of(value: object) -> tuple[Tool, ...]:
 
 def canonical_bytes(tools: tuple[Tool, ...]) -> bytes:
     """Returns the tools as the JSON bytes that a frame receives."""
-    return compact_json([openai_tool(tool) for tool in tools])
+    return compact_json([FORMATS["openai-chat"].framed_tool(tool) for tool in tools])
 
 
 def schema_of(schema: object) -> Any:  # noqa: ANN401 - a schema
@@ -499,7 +500,6 @@ def test_a_tool_with_two_schemas_is_refused(forms: tuple[str, str]) -> None:
         ),
         pytest.param({"type": "function", "name": "t", "input_schema": {"type": "object"}}, id="Anthropic as OpenAI"),
         pytest.param({"type": "custom", "name": "t", "parameters": {"type": "object"}}, id="OpenAI as Anthropic"),
-        pytest.param({"type": "web_search", "function": {"name": "t"}}, id="a provider's own, with a function"),
     ],
 )
 def test_a_tool_with_keys_of_two_forms_is_refused(raw: Json) -> None:
@@ -507,9 +507,9 @@ def test_a_tool_with_keys_of_two_forms_is_refused(raw: Json) -> None:
         tools_of(raw)
 
 
-@pytest.mark.parametrize("kind", ["web_search", "web_search_20250305", "code_interpreter", "mcp", "computer", 5])
-def test_a_tool_that_the_provider_runs_is_refused_by_its_type(kind: object) -> None:
-    with pytest.raises(CacheunitError, match=f'tools of type "{kind}" are run by the provider'):
+@pytest.mark.parametrize("kind", [5, ["function"], ""])
+def test_a_type_that_is_no_text_is_refused(kind: object) -> None:
+    with pytest.raises(CacheunitError, match="the type of a function is"):
         tools_of({"type": kind, "name": "t"})
 
 
@@ -718,3 +718,249 @@ def test_reformatting_a_tool_file_changes_no_artifact(project: Project) -> None:
     project.build()
     project.write({"tools/c.json": '{ "inputSchema": {"type": "object",\r\n "title": "C"},\r\n\t"name":"c" }\n'})
     assert project.drift() == []
+
+
+# Further keys
+
+
+def write_prefix(project: Project, tools: object, targets: str) -> None:
+    """Writes a prefix with these tools."""
+    project.write({"prefixes/a.yaml": f"tools: [t.json]\ntargets: {targets}\n", "t.json": json.dumps(tools, indent=1)})
+
+
+def sent_tools(project: Project, target: str) -> list[Json]:
+    """Returns the tools in a request fragment of prefix a."""
+    tools: list[Json] = json.loads(project.read(f"build/a/{target}.json"))["tools"]
+    return tools
+
+
+def reason(project: Project, target: str) -> str:
+    """Returns the reason of the plan of prefix a for a target."""
+    artifacts = project.run("explain", "a", "--format", "json").json["artifacts"]
+    return str(next(item["reason"] for item in artifacts if item["target"] == target))
+
+
+FURTHER: Json = {
+    "input_examples": [{"query": "a", "level": "low"}],
+    "eager_input_streaming": True,
+    "allowed_callers": ["direct"],
+    "defer_loading": True,
+}
+
+
+def test_a_further_key_is_sent_by_the_formats_that_know_it_and_left_out_elsewhere(project: Project) -> None:
+    write_prefix(project, BODY | {"input_schema": SCHEMA} | FURTHER, "[anthropic-1024, openai, openai-legacy]")
+    project.build()
+    (anthropic,), (openai,), (legacy,) = (
+        sent_tools(project, name) for name in ("anthropic-1024", "openai", "openai-legacy")
+    )
+    keys = ["name", "description", "input_schema", *sorted(FURTHER), "cache_control"]
+    assert [key for key in anthropic if key != "cache_control"] == keys[:-1]
+    assert {key: openai[key] for key in openai.keys() & FURTHER.keys()} == {
+        "allowed_callers": ["direct"],
+        "defer_loading": True,
+    }
+    assert legacy["function"].keys() == {"name", "description", "parameters"}
+    assert "left out of 1 tool, since format openai-responses lacks it: eager_input" in reason(project, "openai")
+    assert "openai-chat lacks it: allowed_callers, defer_loading, eager" in reason(project, "openai-legacy")
+    assert "left out" not in reason(project, "anthropic-1024")
+    assert "1 tool with defer_loading counted in full" in reason(project, "anthropic-1024")
+
+
+def test_a_further_key_does_not_depend_on_the_order_of_keys(project: Project) -> None:
+    write_prefix(project, BODY | FURTHER, "[anthropic-1024]")
+    project.build()
+    examples = [dict(reversed(item.items())) for item in FURTHER["input_examples"]]
+    write_prefix(project, dict(reversed((BODY | FURTHER | {"input_examples": examples}).items())), "[anthropic-1024]")
+    assert project.drift() == []
+
+
+def test_an_output_schema_keeps_the_order_of_its_properties(project: Project) -> None:
+    output = {"type": "object", "properties": {"z": {}, "a": {}}}
+    write_prefix(project, BODY | {"output_schema": output}, "[openai]")
+    project.build()
+    assert as_json(sent_tools(project, "openai")[0]["output_schema"]) == (
+        '{"properties": {"z": {}, "a": {}}, "type": "object"}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "targets", "message"),
+    [
+        ("defer_loading", True, "[openai-legacy, gemini]", 'unknown key "defer_loading" in a tool'),
+        (
+            "defer_loadin",
+            True,
+            "[anthropic-1024]",
+            'unknown key "defer_loadin" in a tool\n\nhint: did you mean "defer_lo',
+        ),
+        ("defer_loading", "yes", "[anthropic-1024]", '"defer_loading" must be true or false'),
+        ("input_examples", {}, "[anthropic-1024]", '"input_examples" must be a list'),
+        ("cache_control", {"type": "ephemeral"}, "[anthropic-1024]", '"cache_control" in a tool: the build sets the'),
+    ],
+)
+def test_a_key_that_no_target_takes_is_a_fault_at_its_line(
+    project: Project, key: str, value: object, targets: str, message: str
+) -> None:
+    write_prefix(project, BODY | {key: value}, targets)
+    ran = project.run("build")
+    assert (ran.code, project.path("build").exists()) == (2, False)
+    assert f"error: t.json:4: {message}" in ran.err
+
+
+def test_an_exact_count_has_a_further_key_only_where_the_format_sends_it(project: Project) -> None:
+    tokens = []
+    for request in ("openai-chat", "openai-responses"):
+        chat = CHAT_TARGET.replace("[target.mine]", f'[target.mine]\nrequest = "{request}"')
+        template = "{{ tools | tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+        project.write({"cacheunit.toml": chat, "model/chat.jinja": template})
+        write_prefix(project, BODY | {"defer_loading": True}, "[mine, openai]")
+        project.build("--target", "mine")
+        tokens.append(project.run("show", "a", "--target", "mine", "--tokens").out.replace("|", ""))
+    assert [("defer_loading" in text) for text in tokens] == [False, True]
+
+
+# Tools that the provider runs
+
+WEB_SEARCH: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 5}
+HOSTED: dict[str, list[Json]] = {
+    "anthropic-1024": [WEB_SEARCH, {"type": "mcp_toolset", "mcp_server_name": "a"}, {"type": "tool_search_tool_bm25"}],
+    "openai": [{"type": "web_search"}, {"type": "mcp", "server_label": "a"}, {"type": "mcp", "server_label": "b"}],
+}
+
+
+@pytest.mark.parametrize("target", HOSTED)
+def test_a_hosted_tool_is_sent_as_it_is_in_its_place(project: Project, target: str) -> None:
+    first, *others = HOSTED[target]
+    write_prefix(project, [first, BODY, *others], f"[{target}]")
+    project.build()
+    tools = [
+        {key: value for key, value in tool.items() if key != "cache_control"} for tool in sent_tools(project, target)
+    ]
+    assert [tools[0], *tools[2:]] == HOSTED[target]
+    assert tools[1]["name"] == "search"
+    assert "counted as JSON, not as the provider's own text: web_search, " in reason(project, target)
+
+
+def test_the_bytes_of_a_hosted_tool_do_not_depend_on_the_order_of_its_keys(project: Project) -> None:
+    write_prefix(project, [WEB_SEARCH], "[anthropic-1024]")
+    project.build()
+    write_prefix(project, [dict(reversed(WEB_SEARCH.items()))], "[anthropic-1024]")
+    assert project.drift() == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "targets", "format_", "hint"),
+    [
+        (WEB_SEARCH, "[openai]", "openai-responses", "only targets of format anthropic-messages have it"),
+        (
+            {"type": "file_search"},
+            "[anthropic-1024, openai]",
+            "anthropic-messages",
+            "only targets of format openai-resp",
+        ),
+        ({"type": "web_search"}, "[gemini]", "openai-chat", "only targets of format openai-responses have it"),
+        ({"type": "fuction", "name": "a"}, "[gemini]", "openai-chat", 'did you mean "function"?'),
+        ({"googleSearch": {}}, "[gemini]", "openai-chat", ""),
+    ],
+)
+def test_a_hosted_tool_that_a_format_does_not_know_is_a_fault_at_its_line(
+    project: Project, tool: Json, targets: str, format_: str, hint: str
+) -> None:
+    write_prefix(project, [tool], targets)
+    ran = project.run("build")
+    kind = tool.get("type", "googleSearch")
+    assert (ran.code, project.path("build").exists()) == (2, False)
+    assert f'error: t.json:2: format "{format_}" of target "' in ran.err
+    assert f'knows no hosted tool of type "{kind}"' in ran.err
+    assert hint in ran.err
+
+
+def test_an_exact_count_leaves_hosted_tools_out_and_says_so(project: Project) -> None:
+    chat = CHAT_TARGET.replace("[target.mine]", '[target.mine]\nrequest = "openai-responses"')
+    template = "{{ tools | tojson }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    project.write({"cacheunit.toml": chat, "model/chat.jinja": template})
+    write_prefix(project, [BODY], "[mine]")
+    project.build()
+    tokens = project.run("explain", "a", "--format", "json").json["artifacts"][0]["tokens"]
+    write_prefix(project, [BODY, {"type": "web_search"}], "[mine]")
+    project.build()
+    (artifact,) = project.run("explain", "a", "--format", "json").json["artifacts"]
+    assert artifact["tokens"] == tokens
+    assert "not counted: the provider's own text: web_search" in artifact["reason"]
+    assert sent_tools(project, "mine")[1] == {"type": "web_search"}
+
+
+@pytest.mark.parametrize("tool", [{"type": "a\x1b[31m"}, {"type": "mcp", "name": "a b"}, {"a\nb": {}}])
+def test_a_hosted_tool_has_a_plain_name(tool: Json) -> None:
+    with pytest.raises(CacheunitError, match="is not a valid tool name"):
+        tools_of(tool)
+
+
+def test_a_marker_in_a_hosted_tool_is_a_fault(project: Project) -> None:
+    write_prefix(project, [WEB_SEARCH | {"cache_control": {"type": "ephemeral"}}], "[anthropic-1024]")
+    assert 'error: t.json:6: "cache_control" in a tool' in project.run("build").err
+
+
+def test_two_named_hosted_tools_and_a_function_of_one_name_are_an_error(project: Project) -> None:
+    write_prefix(project, [WEB_SEARCH, {"name": "web_search"}], "[anthropic-1024]")
+    assert 'tool "web_search" already exists' in project.run("build").err
+
+
+# Lists of an MCP server
+
+
+@pytest.mark.parametrize("answer", [False, True])
+def test_the_list_of_an_mcp_server_is_a_tool_file(answer: bool) -> None:
+    result = {"tools": [FORMS["MCP"], {"name": "now"}], "_meta": {"a": 1}}
+    value = {"jsonrpc": "2.0", "id": 1, "result": result} if answer else result
+    assert canonical_bytes(tools_of(value)) == canonical_bytes(tools_of(result["tools"]))
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "message"),
+    [
+        ({"tools": [{"name": "a"}], "nextCursor": "b"}, 7, 'the list of tools is incomplete: it has a "nextCursor"'),
+        ({"jsonrpc": "2.0", "result": {"tools": [], "nextCursor": ""}}, 5, "the list of tools is incomplete"),
+        ({"jsonrpc": "2.0", "id": 1, "error": {"code": 1}}, 1, "the JSON-RPC answer has no list of tools"),
+        ({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}, 1, "the JSON-RPC answer has no list of tools"),
+        ({"tools": {}}, 2, '"tools" must be a list'),
+        ({"tools": []}, None, "the file contains no tools"),
+        ({"result": {"tools": [{"name": "a"}, 5]}, "jsonrpc": "2.0"}, 7, "a tool must be a mapping"),
+    ],
+)
+def test_a_list_that_is_not_whole_is_a_fault_at_its_line(value: Json, line: int | None, message: str) -> None:
+    with pytest.raises(CacheunitError, match=message) as caught:
+        parse_tools(read_json(json.dumps(value, indent=1).encode(), "tools.json"))
+    assert caught.value.faults[0].line == line
+
+
+def test_a_list_without_further_pages_may_say_so() -> None:
+    assert [tool.name for tool in tools_of({"tools": [{"name": "a"}], "nextCursor": None})] == ["a"]
+
+
+def test_lint_reads_only_the_tools_of_an_mcp_answer(project: Project) -> None:
+    tool = {"name": "t", "description": "Built on 2026-11-30T10:00:00Z."}
+    write_prefix(project, {"jsonrpc": "2.0", "id": "2026-11-30T10:00:00Z", "result": {"tools": [tool]}}, "[openai]")
+    findings = project.run("lint", "--select", "CU1", "--format", "json").json["findings"]
+    assert [(item["path"], item["line"]) for item in findings] == [("t.json", 8)]
+
+
+# At run time
+
+
+@pytest.mark.parametrize("target", ["openai", "openai-legacy", "anthropic-1024"])
+def test_a_loaded_prefix_has_the_names_of_its_tools(project: Project, target: str) -> None:
+    hosted = HOSTED.get(target, [])[:2]
+    write_prefix(project, [BODY, *hosted, {"name": "now"}], f"[{target}]")
+    project.build()
+    names = [str(tool.get("name", tool["type"])) for tool in hosted]
+    assert load("a", root=str(project.root)).tools == ("search", *names, "now")
+
+
+def test_a_prefix_without_tools_has_no_names(project: Project) -> None:
+    own = '[target.own]\nextends = "deepseek-v4"\nrequest = "text"\n'
+    files = {"cacheunit.toml": own, "templates/s.md.j2": "Be kind.\n"}
+    project.write({**files, "prefixes/a.yaml": "system: s.md.j2\ntargets: [deepseek-v4, own]\n"})
+    project.build()
+    assert [load("a", target=name, root=str(project.root)).tools for name in ("deepseek-v4", "own")] == [(), ()]

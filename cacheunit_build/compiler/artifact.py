@@ -17,6 +17,7 @@ from cacheunit_build.compiler.markers import (
 )
 from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
 from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
+from cacheunit_build.compiler.tool_checks import tool_notes, tool_texts
 from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.artifact import Artifact, ArtifactRecord, LaterTurns, PaddingPlan
 from cacheunit_build.domain.errors import CacheunitError, Fault
@@ -26,7 +27,7 @@ from cacheunit_build.domain.prompt import Conversation, StaticTokens, chat_messa
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.request_formats.base import PrefixParts, openai_tool
+from cacheunit_build.request_formats.base import PrefixParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,8 +83,7 @@ class _ArtifactCompiler:
         self._counts: dict[str, StaticTokens] = {}
         self._options = frozen_options(variant.manifest, loaded.target)
         self._lifetimes = marker_lifetimes(variant.manifest, loaded.target.cache)
-        schemas = (compact_json([tool.name, tool.description, tool.schema]).decode() for tool in tools)
-        self._content = [rendered.system, *(turn.content for turn in rendered.turns), *schemas]
+        self._content = [rendered.system, *(turn.content for turn in rendered.turns), *tool_texts(tools)]
 
     @property
     def control_tokens(self) -> list[str]:
@@ -108,7 +108,7 @@ class _ArtifactCompiler:
         """Returns the prefix with this padding, without the messages that follow."""
         return Conversation(
             system=self._rendered.system + padding,
-            tools=tuple(openai_tool(tool) for tool in self._tools),
+            tools=self._loaded.framed_tools(self._tools),
             turns=self._rendered.turns,
             options=self._options.for_frame,
             json_arguments=self._loaded.json_arguments,
@@ -153,13 +153,15 @@ class _ArtifactCompiler:
     def _notes(self, unpadded: StaticTokens) -> Iterator[str]:
         """Yields what a count includes of options, what an exact one leaves out, and what later turns change."""
         frame = self._target.frame
+        estimated = bool(self._loaded.tokenizer.margin)
         yield from self._options.notes()
         yield from lifetime_notes(self._manifest, self._target.cache)
-        if self._loaded.tokenizer.margin:
+        yield from tool_notes(self._tools, self._loaded.request_format, estimated=estimated)
+        if estimated:
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
-        if self._tools and self._leaves_tools_out():
+        if self._loaded.framed_tools(self._tools) and self._leaves_tools_out():
             yield "the target's frame leaves the tools out"
         if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
             yield note
@@ -224,6 +226,7 @@ class _ArtifactCompiler:
             plan = PaddingPlan(action="below-minimum", goal=None, reason=placed.notes[0])
         parts = replace(parts, markers=placed.markers)
         text, request = parts.system.encode(), compact_json(self._loaded.request_format.fragment(parts))
+        tools = [self._loaded.request_format.framed_tool(tool) for tool in self._tools]
         added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
             prefix=self._variant.name,
@@ -242,7 +245,7 @@ class _ArtifactCompiler:
             unstable=padded.unstable,
             later_turns=self._later_turns(padded),
             literal=self._literal(padded),
-            segments=segment_fingerprints(self._rendered, self._tools, padding, self._options.values),
+            segments=segment_fingerprints(self._rendered, tools, padding, self._options.values),
             variant=self._variant,
             tools=tuple(self._tools),
             options=self._options.values,
@@ -330,14 +333,14 @@ class _ArtifactCompiler:
 
 
 def segment_fingerprints(
-    rendered: Rendered, tools: Sequence[Tool], padding: str, options: Mapping[str, Any] | None = None
+    rendered: Rendered, tools: Sequence[Mapping[str, Any]], padding: str, options: Mapping[str, Any] | None = None
 ) -> Mapping[str, str]:
     """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples, options."""
     messages = [chat_message(turn, json_arguments=True) for turn in rendered.turns]
     parts = {
         "system": rendered.system.encode(),
         "padding": padding.encode(),
-        "tools": compact_json([openai_tool(tool) for tool in tools]) if tools else b"",
+        "tools": compact_json(list(tools)) if tools else b"",
         "examples": compact_json(messages) if messages else b"",
         "options": compact_json(options) if options else b"",
     }

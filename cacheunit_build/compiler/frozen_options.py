@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import did_you_mean
-from cacheunit_build.domain.front_options import TEMPLATE_VARIABLES, agrees, nested, split_by_name
+from cacheunit_build.domain.front_options import (
+    RESPONSE_SCHEMA,
+    TEMPLATE_VARIABLES,
+    agrees,
+    nested,
+    split_by_name,
+)
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,12 +37,14 @@ class FrozenOptions:
         arguments: what the frame gets of each of them, by name and argument; for an estimate on bare text, the mappings
             and lists. Empty for one that the count does not include.
         framed: whether the frame renders them where the model reads them.
+        unfrozen: why the response schema of the manifest is not among them; None where it is, or there is none.
     """
 
     values: Mapping[str, Any]
     effects: Mapping[str, OptionEffect]
     arguments: Mapping[str, Mapping[str, Any]]
     framed: bool
+    unfrozen: str | None = None
 
     @property
     def for_frame(self) -> Mapping[str, Any]:
@@ -59,6 +68,8 @@ class FrozenOptions:
             yield f"{'passed to the frame' if self.framed else 'counted as JSON'}: {', '.join(counted)}"
         if self.uncounted:
             yield f"not counted: what {', '.join(map(self._shown, self.uncounted))} adds"
+        if self.unfrozen is not None:
+            yield f"the response schema is not frozen: {self.unfrozen}"
 
     def _shown(self, name: str) -> str:
         value = self.values[name]
@@ -68,11 +79,19 @@ class FrozenOptions:
 def frozen_options(manifest: Manifest, target: Target) -> FrozenOptions:
     """Returns the options of a manifest that the target lists."""
     listed = {option.name: option for option in target.options}
-    values, _ = split_by_name(nested(manifest.options), listed)
+    values, _ = split_by_name(nested(_own_options(manifest)), listed)
+    schema_options = _schema_options(manifest, target)
+    unfrozen = None
+    if manifest.response_schema is not None and not listed.keys() & schema_options.keys():
+        lacks = "target lists no option for it" if schema_options else f"format {target.request} has no place for one"
+        unfrozen = f"the {lacks}" if schema_options else lacks
+    else:  # an option that the target does not list goes with the one that it lists
+        values = dict(sorted({**values, **schema_options}.items()))
     effects = {
         name: listed[name].effect
         for name, value in values.items()
-        if (manifest.examples or listed[name].effect != "examples")
+        if name in listed
+        and (manifest.examples or listed[name].effect != "examples")
         and not any(agrees(value, neutral) for neutral in listed[name].neutral)
     }
     return FrozenOptions(
@@ -84,7 +103,19 @@ def frozen_options(manifest: Manifest, target: Target) -> FrozenOptions:
             if effect != "cache"
         },
         framed=not target.frame.plain,
+        unfrozen=unfrozen,
     )
+
+
+def _own_options(manifest: Manifest) -> Mapping[str, Any]:
+    """Returns the options of a manifest that requests have under the same names: all but the response schema."""
+    return {name: value for name, value in manifest.options.items() if name != RESPONSE_SCHEMA}
+
+
+def _schema_options(manifest: Manifest, target: Target) -> Mapping[str, Any]:
+    """Returns the request options by which a target's format sends the response schema of a manifest."""
+    schema = manifest.response_schema
+    return {} if schema is None else FORMATS[target.request].response_schema(schema)
 
 
 def changed_options(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -132,10 +163,23 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
     return {variable: value} if first == TEMPLATE_VARIABLES and variable else {}
 
 
+def repeated_schema_faults(manifest: Manifest, targets: Sequence[Target]) -> Iterator[Fault]:
+    """Yields a fault for each option that sets what the response schema sets in a request to one of the targets."""
+    names: dict[str, str] = {}
+    for target in targets:
+        listed = {option.name for option in target.options}
+        for name in _schema_options(manifest, target).keys() & listed:
+            names.setdefault(name, target.name)
+    values, _ = split_by_name(nested(_own_options(manifest)), names)
+    for name in values:
+        message = f'"{name}" and "{RESPONSE_SCHEMA}" set the same for target "{names[name]}"'
+        yield manifest.fault(message, *option_keys(manifest, name), hint="keep one of them")
+
+
 def unlisted_options(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:
     """Returns a fault for each option of a manifest that none of its targets lists."""
     names = sorted({option.name for target in targets for option in target.options})
-    _, others = split_by_name(nested(manifest.options), names)
+    _, others = split_by_name(nested(_own_options(manifest)), names)
     listed = f"its targets list {', '.join(names)}" if names else "its targets list no options"
     return [
         manifest.fault(
@@ -157,4 +201,4 @@ def option_keys(manifest: Manifest, name: str) -> tuple[str, ...]:
         if name == key or name.startswith(f"{key}."):
             rest = name[len(key) + 1 :]
             return ("options", key, *(rest.split(".") if rest else ()))
-    return ("options",)
+    return ("options", *((RESPONSE_SCHEMA,) if RESPONSE_SCHEMA in manifest.options else ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
 from cacheunit_build.compiler.turns import takes_json_arguments
@@ -17,9 +17,9 @@ from cacheunit_build.request_formats.formats import FORMATS
 from cacheunit_build.templating.chat_template import ChatTemplate, load_chat_template
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from cacheunit_build.domain.prompt import TurnChange
+    from cacheunit_build.domain.prompt import Tool, TurnChange
     from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Frame, RequestOption, Target
@@ -104,6 +104,11 @@ class LoadedTarget:
                 return static
         tokenizer = self.tokenizer
         return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
+
+    def framed_tools(self, tools: Sequence[Tool]) -> tuple[Mapping[str, Any], ...]:
+        """Returns the tools that the frame gets: for an exact count without hosted ones, whose text is not known."""
+        framed = self.request_format.framed_tool
+        return tuple(framed(tool) for tool in tools if tool.hosted is None or self.tokenizer.margin)
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)

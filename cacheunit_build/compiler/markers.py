@@ -143,7 +143,7 @@ class MarkerPlacer:
         mark = "~" if self._margin else ""
         early = [f"{_NAMES[part]} ({mark}{tokens:,} tokens)" for part, tokens in kept if part != "prefix"]
         if early:
-            yield f"marked behind {', '.join(early)} too"
+            yield f"a marker stands behind {' and '.join(early)} too"
 
     def _notes_of_end(self, tokens: int) -> Iterator[str]:
         behind = self._static.tokens - tokens
@@ -155,11 +155,11 @@ class MarkerPlacer:
 
 
 def lifetime_notes(manifest: Manifest, rule: CacheRule) -> Iterator[str]:
-    """Yields a note for each lifetime of a manifest that the target does not have."""
+    """Yields a note on the lifetimes of a manifest that the target does not have."""
     wanted = dict.fromkeys(ttl for part in MARKER_PARTS if (ttl := getattr(manifest.cache.ttl, part)) is not None)
-    for lifetime in wanted:
-        if not rule.has_lifetime(lifetime):
-            yield f"the target has no lifetime of {lifetime}, so the provider's own is used"
+    missing = [lifetime for lifetime in wanted if not rule.has_lifetime(lifetime)]
+    if missing:
+        yield f"the target has no lifetime of {' or '.join(missing)}, so the provider's own is used"
 
 
 def tokens_in_front(

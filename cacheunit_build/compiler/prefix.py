@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import threading
 import unicodedata
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.artifact import compile_artifact
-from cacheunit_build.compiler.frozen_options import unlisted_options
+from cacheunit_build.compiler.frozen_options import repeated_schema_faults, unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
+from cacheunit_build.compiler.tool_checks import known_tool_keys, response_schema_faults, tool_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
+from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
 from cacheunit_build.domain.manifest import MARKER_PARTS
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Lookup
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.parsing.manifest import parse_manifest
+from cacheunit_build.parsing.response_schema import parse_response_schema
 from cacheunit_build.parsing.tools import parse_tools
+from cacheunit_build.parsing.variants import expand
 from cacheunit_build.targets.loader import find_target, target_names
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.document import Document
     from cacheunit_build.domain.manifest import Manifest, Variant
     from cacheunit_build.domain.prompt import Rendered, Tool
     from cacheunit_build.domain.protocols import CompileInputs, Selection
+    from cacheunit_build.domain.response_schema import ResponseSchema
     from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.target import Target
 
@@ -41,14 +48,14 @@ class CompiledPrefix:
     Attributes:
         path: the manifest file.
         artifacts: the artifacts of the selected variants and targets.
-        names: the names of all variants.
+        variants: all variants.
         faults: every fault.
         complete: whether all variants and targets were compiled without faults, from files that are all known.
     """
 
     path: str
     artifacts: tuple[Artifact, ...] = ()
-    names: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
     faults: tuple[Fault, ...] = ()
     complete: bool = False
 
@@ -80,22 +87,23 @@ class PrefixCompiler:
             manifest = self._with_defaults(parse_manifest(data, name=name, path=path))
         except CacheunitError as error:
             return CompiledPrefix(path=path, faults=error.faults_at(path))
-        variants = expand(manifest)
-        names = tuple(variant.name for variant in variants)
-        inputs = _Inputs(self._adapters, manifest, fingerprint(data))
         targets, target_faults = self._targets_of(manifest)
-        target_faults += _unknown_lifetimes(manifest, targets)
-        if inputs.faults or target_faults:
-            return CompiledPrefix(path=path, names=names, faults=(*inputs.faults, *target_faults))
-        selected = [variant for variant in variants if targets and self._selection.includes(variant.name)]
-        artifacts, faults = self._compile_variants(selected, targets, inputs)
+        inputs = _Inputs(self._adapters, manifest, fingerprint(data), () if target_faults else list(targets.values()))
+        manifest = replace(manifest, response_schema=inputs.response_schema)
+        variants, matrix_faults = _expanded(manifest, {} if target_faults else targets)
+        used = {name: self._targets[name] for variant in variants for name in variant.targets}
+        faults = [*inputs.faults, *target_faults, *self._target_faults(manifest, inputs, targets, used), *matrix_faults]
+        if faults:
+            return CompiledPrefix(path=path, faults=tuple(faults))
+        selected = [variant for variant in variants if self._selected_targets(variant)]
+        artifacts, faults = self._compile_variants(selected, inputs)
         everything = len(selected) == len(variants) and self._selection.target is None
         return CompiledPrefix(
             path=path,
-            names=names,
+            variants=variants,
             artifacts=tuple(artifacts),
             faults=tuple(faults),
-            complete=everything and not faults and all(self.loaded[target.name].traceable for target in targets),
+            complete=everything and not faults and all(self.loaded[target].traceable for target in used),
         )
 
     def _with_defaults(self, manifest: Manifest) -> Manifest:
@@ -104,21 +112,25 @@ class PrefixCompiler:
         padding = replace(manifest.padding, hits_per_miss=hits_per_miss)
         return replace(manifest, padding=padding, cache_key=cache_key(self._settings.project, manifest.name))
 
-    def _compile_variants(
-        self, variants: Sequence[Variant], targets: Sequence[Target], inputs: _Inputs
-    ) -> tuple[list[Artifact], list[Fault]]:
+    def _selected_targets(self, variant: Variant) -> list[Target]:
+        """Returns the selected targets of a variant; none where the variant itself is not selected."""
+        if not self._selection.includes(variant.name):
+            return []
+        return [self._targets[name] for name in variant.targets if self._selection.target in (None, name)]
+
+    def _compile_variants(self, variants: Sequence[Variant], inputs: _Inputs) -> tuple[list[Artifact], list[Fault]]:
         """Returns the artifacts of all variants that compile, and the faults of the others."""
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
         for variant in variants:
             try:
-                artifacts += self._artifacts(variant, targets, inputs)
+                artifacts += self._artifacts(variant, inputs)
             except CacheunitError as error:
                 faults += error.faults
         return artifacts, faults
 
-    def _artifacts(self, variant: Variant, targets: Sequence[Target], inputs: _Inputs) -> list[Artifact]:
-        """Returns the artifact of a variant for each target.
+    def _artifacts(self, variant: Variant, inputs: _Inputs) -> list[Artifact]:
+        """Returns the artifact of a variant for each of its selected targets.
 
         Raises:
             CacheunitError: the faults of all targets.
@@ -129,7 +141,7 @@ class PrefixCompiler:
         rendered = replace(rendered, lookups=(*inputs.lookups, *rendered.lookups))
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
-        for target in targets:
+        for target in self._selected_targets(variant):
             try:
                 loaded = self._loaded_target(target)
                 artifacts.append(compile_artifact(variant, rendered, inputs.tools, loaded, self._adapters.files.read))
@@ -154,21 +166,42 @@ class PrefixCompiler:
         except CacheunitError:
             return []
 
-    def _targets_of(self, manifest: Manifest) -> tuple[list[Target], list[Fault]]:
-        """Returns the selected targets of a manifest, or of the project, and faults of names and options."""
-        targets: list[Target] = []
+    def _target_faults(
+        self, manifest: Manifest, inputs: _Inputs, targets: Mapping[str, Target], used: Mapping[str, Target]
+    ) -> list[Fault]:
+        """Returns the faults of what the targets of a manifest do not take.
+
+        Args:
+            manifest: the manifest.
+            inputs: its tools.
+            targets: its targets.
+            used: those of them that it has variants for.
+        """
+        # Where a target is unknown, there are no variants yet: the others are checked all the same.
+        candidates = used.values() or targets.values()
+        selected = [target for target in candidates if self._selection.target in (None, target.name)]
+        return [
+            *repeated_schema_faults(manifest, list(targets.values())),
+            *tool_faults(inputs.tools, selected),
+            *response_schema_faults(manifest, selected),
+            *_unknown_lifetimes(manifest, list(targets.values())),
+        ]
+
+    def _targets_of(self, manifest: Manifest) -> tuple[dict[str, Target], list[Fault]]:
+        """Returns the targets of a manifest or of the project, by the names there, and faults of names and options."""
+        targets: dict[str, Target] = {}
         faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._settings.targets):
             target = find_target(name, self._targets)
             if target is None:
                 faults.append(self._unknown_target(manifest, name, index))
-            elif target in targets:
+            elif target in targets.values():
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             else:
-                targets.append(target)
+                targets[name] = target
         if not faults:
-            faults += unlisted_options(manifest, targets)
-        return [target for target in targets if self._selection.target in (None, target.name)], faults
+            faults += unlisted_options(manifest, list(targets.values()))
+        return targets, faults
 
     def _unknown_target(self, manifest: Manifest, name: str, index: int) -> Fault:
         """Returns a fault in the manifest, or in the settings where the manifest names no targets."""
@@ -225,6 +258,14 @@ def _unknown_tools(manifest: Manifest, tools: Sequence[Tool]) -> list[Fault]:
     ]
 
 
+def _expanded(manifest: Manifest, targets: Mapping[str, Target]) -> tuple[tuple[Variant, ...], list[Fault]]:
+    """Returns the variants of a manifest, and the faults of its matrix; nothing where it has no targets."""
+    try:
+        return (expand(manifest, targets) if targets else ()), []
+    except CacheunitError as error:
+        return (), list(error.faults)
+
+
 def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
     """Returns a fault for a system text and for each example without a visible character, which providers refuse."""
     manifest = variant.manifest
@@ -247,37 +288,66 @@ def _is_blank(text: str) -> bool:
 
 
 class _Inputs:
-    """The tools of one manifest, with every file that was looked for, the manifest first, and every fault."""
+    """Tools and response schema of one manifest, with all files looked for, the manifest first, and every fault.
 
-    def __init__(self, adapters: CompileInputs, manifest: Manifest, manifest_fingerprint: str) -> None:
+    Args:
+        adapters: the project's files.
+        manifest: the manifest.
+        manifest_fingerprint: that of its bytes.
+        targets: its targets; none where they are not known.
+    """
+
+    def __init__(
+        self, adapters: CompileInputs, manifest: Manifest, manifest_fingerprint: str, targets: Sequence[Target]
+    ) -> None:
         self.tools: tuple[Tool, ...] = ()
+        self.response_schema: ResponseSchema | None = None
         self.lookups = [Lookup(path=manifest.path, fingerprint=manifest_fingerprint)]
         self.faults: list[Fault] = []
+        self._files = adapters.files
+        self._manifest = manifest
+        known_keys = known_tool_keys(targets)
         for index, file in enumerate(manifest.tools):
-            self._read_tools(adapters, manifest, index, normal_path(file))
+            with self._faults_at("tools", index):
+                self.tools += parse_tools(self._document(file), known_keys)
         self.faults += _duplicate_tools(self.tools)
         if not self.faults:
             self.faults += _unknown_tools(manifest, self.tools)
+        schema_file = manifest.options.get(RESPONSE_SCHEMA)
+        if schema_file is not None:
+            with self._faults_at("options", RESPONSE_SCHEMA):
+                self.response_schema = parse_response_schema(self._document(schema_file))
 
-    def _read_tools(self, adapters: CompileInputs, manifest: Manifest, index: int, path: str) -> None:
-        """Adds the tools of one file."""
+    @contextmanager
+    def _faults_at(self, *keys: str | int) -> Iterator[None]:
+        """Collects the faults of its body; those without a place are at these keys of the manifest."""
         try:
-            data = adapters.files.read(path)
-            digest = None if data is None else fingerprint(data)
-            self.lookups.append(Lookup(path=path, fingerprint=digest, asked_by=manifest.path))
-            if data is None:
-                raise fail(f'there is no file "{path}"')
-            self.tools += parse_tools(parse_data(data, path, floats=True))
+            yield
         except CacheunitError as error:
-            self.faults += error.faults_at(manifest.path, manifest.line("tools", index))
+            self.faults += error.faults_at(self._manifest.path, self._manifest.line(*keys))
+
+    def _document(self, file: str) -> Document:
+        """Returns a parsed file that the manifest names.
+
+        Raises:
+            CacheunitError: there is none, or it cannot be read or parsed.
+        """
+        path = normal_path(file)
+        data = self._files.read(path)
+        digest = None if data is None else fingerprint(data)
+        self.lookups.append(Lookup(path=path, fingerprint=digest, asked_by=self._manifest.path))
+        if data is None:
+            raise fail(f'there is no file "{path}"')
+        return parse_data(data, path, floats=True)
 
 
 def _duplicate_tools(tools: Sequence[Tool]) -> list[Fault]:
-    """Returns a fault for each tool whose name another one has already."""
+    """Returns a fault for each tool whose name another one has already; a hosted one without a name may be repeated."""
     first: dict[str, Tool] = {}
     faults: list[Fault] = []
     for tool in tools:
-        other = first.setdefault(tool.name, tool)
+        nameless = tool.hosted is not None and "name" not in tool.hosted
+        other = tool if nameless else first.setdefault(tool.name, tool)
         if other is not tool:
             message = f'tool "{tool.name}" already exists, in {other.path}'
             faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="remove one of them"))

@@ -9,6 +9,7 @@ from cacheunit_build.compiler.frozen_options import changed_options, frozen_opti
 from cacheunit_build.diff.change_location import SourceChanges
 from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_results import ChangeImpact
+from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.request_formats.base import LOOK_BACK
@@ -179,9 +180,11 @@ class ArtifactDiff:
         """Returns the source lines of the first different character in the examples, in the new and the old version."""
         turns = self._new.turns(new), self._old.turns(old)
         index = common_prefix(*turns)
-        offset = common_prefix(*(side[index][1] if index < len(side) else "" for side in turns))
+        texts = [side[index].text if index < len(side) else "" for side in turns]
+        offset = common_prefix(*texts)
         manifest = new.variant.manifest
-        listed = SourceLine(path=manifest.path, line=manifest.line("examples", index) or 1)
+        keys = ("examples", index, "tool_calls") if len(set(texts)) == 1 else ("examples", index)
+        listed = SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
         maps = self._new.maps(new).turns[index : index + 1], self._old.maps(old).turns[index : index + 1]
         new_chains, old_chains = ([found.at(offset) for found in side if offset < len(found.text)] for side in maps)
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())
@@ -193,10 +196,15 @@ def _certainty(impact: ChangeImpact) -> tuple[int, bool]:
 
 
 def _option_chain(old: Artifact, new: Artifact) -> SourceChain:
-    """Returns the line of the first option that changed in the manifest, or of the key of all options."""
+    """Returns the line of the first option that changed in the manifest, or of the key of all options.
+
+    A response schema is in front of it.
+    """
     manifest = new.variant.manifest
-    name = changed_options(old.options, new.options)[0]
-    return (SourceLine(path=manifest.path, line=manifest.line(*option_keys(manifest, name)) or 1),)
+    keys = option_keys(manifest, changed_options(old.options, new.options)[0])
+    schema = manifest.response_schema if keys[1:2] == (RESPONSE_SCHEMA,) else None
+    first = () if schema is None else (SourceLine(path=schema.path, line=schema.line or 1),)
+    return (*first, SourceLine(path=manifest.path, line=manifest.line(*keys) or 1))
 
 
 def _tool_chain(old: Artifact, new: Artifact) -> SourceChain:

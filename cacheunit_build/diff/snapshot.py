@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import source_maps
+from cacheunit_build.parsing.examples import example_turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.lock import ArtifactKey
+    from cacheunit_build.domain.prompt import Turn
     from cacheunit_build.domain.protocols import SourceFiles
     from cacheunit_build.domain.source_map import SourceChain, SourceMaps
 
@@ -72,10 +74,10 @@ class Snapshot:
         system = self.maps(artifact).system
         return system.at(offset) if offset < len(system.text) else ()
 
-    def turns(self, artifact: Artifact) -> list[tuple[str, str]]:
-        """Returns role and text of each message of an artifact's worked examples."""
-        roles = (example.role for example in artifact.variant.manifest.examples)
-        return [(role, turn.text) for role, turn in zip(roles, self.maps(artifact).turns, strict=True)]
+    def turns(self, artifact: Artifact) -> tuple[Turn, ...]:
+        """Returns the messages of an artifact's worked examples."""
+        texts = [turn.text for turn in self.maps(artifact).turns]
+        return example_turns(artifact.variant.manifest.examples, texts)
 
     def inputs(self, key: ArtifactKey) -> list[str]:
         """Returns every file that was looked for to make an artifact, in order, then the settings; none if unknown."""

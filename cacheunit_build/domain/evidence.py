@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt  # noqa: TC003, TID251 - the type of a date, read from annotations; no clock is read
+import datetime as dt  # noqa: TID251 - the type of a date; no clock is read
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

@@ -19,6 +19,9 @@ from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
 TEMPLATE_VARIABLES = "chat_template_kwargs"
 """The option whose items are variables of the chat template."""
 
+RESPONSE_SCHEMA = "response_schema"
+"""The option of a manifest that is a file with a JSON Schema; no request has it."""
+
 SYSTEM_MESSAGE = "system_message"
 """The name under which the lock says that a later system message changes the prefix."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.fingerprint import compact_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from cacheunit_build.domain.manifest import Role
 
@@ -25,6 +25,9 @@ class Tool:
         strict: whether the provider must hold the model to the schema; None where the source does not say.
         path: the source file, relative to the project root.
         line: the line of the tool in that file.
+        others: its further keys, sorted; each format sends those that it knows.
+        hosted: the whole entry of a tool that the provider runs, its keys sorted; None for a function. It has no
+            description and no schema, and its name may be its type.
     """
 
     name: str
@@ -33,6 +36,12 @@ class Tool:
     strict: bool | None
     path: str
     line: int | None
+    others: Mapping[str, Any] = field(default_factory=dict)
+    hosted: Mapping[str, Any] | None = None
+
+    def known(self, keys: Collection[str]) -> dict[str, Any]:
+        """Returns its other keys that a format knows, in order."""
+        return {key: value for key, value in self.others.items() if key in keys}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

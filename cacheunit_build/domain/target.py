@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from cacheunit_build.domain.cache_rule import CacheRule, OptionEffect
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.evidence import Evidence
+from cacheunit_build.domain.tool_limit import ToolLimit
 
 _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
 
@@ -135,6 +136,8 @@ class TargetKeys:
     """How the target reuses a prefix."""
     options: tuple[RequestOption, ...] = ()
     """The request options that change the front of a request. A manifest may freeze their values."""
+    tool_limits: tuple[ToolLimit, ...] = ()
+    """What the provider refuses in tools and response schemas."""
     price: Price | None = None
     """The price for the money in `diff`; it decides no byte."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.tool_limit import merged_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,13 +53,13 @@ def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
     """Returns `over` laid over `base`: tables are merged, other values replaced.
 
     A vocabulary, a frame and a cache rule of another kind replace the whole table of the base. Options
-    are merged by name.
+    are merged by name, limits of tools by kind and effect.
     """
     merged = dict(base)
     for key, value in over.items():
         old: Any = merged.get(key)
-        if key == "options" and isinstance(value, list) and isinstance(old, list):
-            merged[key] = _merged_options(old, value)
+        if key in _MERGED_LISTS and isinstance(value, list) and isinstance(old, list):
+            merged[key] = _MERGED_LISTS[key](old, value)
             continue
         merges = isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value)
         merged[key] = _overlaid(old, value) if merges else value
@@ -70,6 +71,13 @@ def _merged_options(base: list[Any], over: list[Any]) -> list[Any]:
     names = [option.get("name") for option in over if isinstance(option, dict)]
     kept = [option for option in base if not (isinstance(option, dict) and option.get("name") in names)]
     return [*kept, *over]
+
+
+_MERGED_LISTS: Mapping[str, Callable[[list[Any], list[Any]], list[Any]]] = {
+    "options": _merged_options,
+    "tool_limits": merged_limits,
+}
+"""The function that merges the list under a key with that of the base."""
 
 
 def _merges(key: str, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from cacheunit_build.compiler.tool_checks import limit_problems
 from cacheunit_build.lint.certain_secrets import certain_secrets, final_secrets
 from cacheunit_build.lint.results import Location, Violation
-from cacheunit_build.lint.rules import cu4_layout, cu5_project
+from cacheunit_build.lint.rules import cu4_layout, cu5_project, cu6_tools
 from cacheunit_build.lint.rules.cu1_volatile import is_volatile, volatile_matches
 from cacheunit_build.lint.rules.cu2_leaks import (
     CREDENTIAL,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.lint.context import LintContext
     from cacheunit_build.lint.inputs import PrefixInputs, VariantInputs
     from cacheunit_build.lint.segment import Match, Segment
@@ -56,6 +58,7 @@ class PrefixLinter:
             yield from self._volatile_before_stable(variant)
             yield from self._token_counts(variant)
             yield from self._later_turns(variant)
+        yield from self._disputed_limits()
         yield from self._variants_diverge()
         yield from self._names()
 
@@ -179,14 +182,25 @@ class PrefixLinter:
             labelled = replace(problem, message=f"for {artifact.target}: {problem.message}")
             yield Violation.of(labelled, location, variant.variant.name, artifact.target)
 
+    def _disputed_limits(self) -> Iterator[Violation]:
+        """Yields each tool that is beyond a disputed limit of a target; all variants have the same tools."""
+        artifacts = self.inputs.variants[0].artifacts
+        targets = [self._context.targets[artifact.target].target for artifact in artifacts]
+        for problem, names in limit_problems(artifacts[0].tools, targets, "disputed"):
+            location = Location(path=problem.tool.path, line=problem.tool.line or 1)
+            yield Violation.of(cu6_tools.disputed_limit(problem, names), location, self._manifest.name)
+
     def _variants_diverge(self) -> Iterator[Violation]:
         """Yields, for each target, where the variants diverge although they share text further on."""
-        first, *others = self.inputs.variants
-        if not others or first.system is None:
-            return
-        texts = [variant.rendered.system for variant in others]
-        for artifact in first.artifacts:
-            target = self._context.targets[artifact.target]
+        by_target: dict[str, list[tuple[VariantInputs, Artifact]]] = {}
+        for variant in self.inputs.variants:
+            for artifact in variant.artifacts:
+                by_target.setdefault(artifact.target, []).append((variant, artifact))
+        for name, ((first, artifact), *others) in by_target.items():
+            if not others or first.system is None:
+                continue
+            texts = [variant.rendered.system for variant, _ in others]
+            target = self._context.targets[name]
             match = cu4_layout.variants_diverge_early(
                 first.system, texts, artifact, target.target.cache, token_counter(target)
             )

@@ -6,19 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean
-from cacheunit_build.lint.rules import cu1_volatile, cu2_leaks, cu3_characters, cu4_layout, cu5_project
+from cacheunit_build.lint.rules import cu1_volatile, cu2_leaks, cu3_characters, cu4_layout, cu5_project, cu6_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cacheunit_build.lint.rule import Rule
 
-GROUPS = {"CU1": "volatile", "CU2": "leaks", "CU3": "characters", "CU4": "layout", "CU5": "project"}
+GROUPS = {
+    "CU1": "volatile",
+    "CU2": "leaks",
+    "CU3": "characters",
+    "CU4": "layout",
+    "CU5": "project",
+    "CU6": "tools",
+}
 """The first three characters of a code -> the name of its group; its module in `rules` has both in its name."""
 
 RULES: dict[str, Rule] = {
     rule.code: rule
-    for module in (cu1_volatile, cu2_leaks, cu3_characters, cu4_layout, cu5_project)
+    for module in (cu1_volatile, cu2_leaks, cu3_characters, cu4_layout, cu5_project, cu6_tools)
     for rule in module.RULES
 }
 """Every rule by its code, in the order of codes."""

@@ -1,4 +1,4 @@
-"""Checks the JSON Schema of a tool's arguments by the draft that it declares, and puts it into its canonical form.
+"""Checks a JSON Schema, of tool arguments or a response, by its declared draft, and puts it into canonical form.
 
 what                                              order in the canonical form
 names in `properties`, at every level             as written: models fill in arguments in this order
@@ -42,8 +42,6 @@ def schema_faults(schema: dict[str, Any]) -> Iterator[SchemaFault]:
     Raises:
         RecursionError: the schema is nested too deeply.
     """
-    if schema.get("type", "object") != "object":
-        yield 'the schema of a tool must have "type": "object"', ("type",), None
     declared = schema.get("$schema")
     match = _DRAFT_URI.fullmatch(declared) if isinstance(declared, str) else None
     draft = _DEFAULT_DRAFT if match is None else match[1] or match[2]
@@ -86,6 +84,11 @@ def _cut(text: str) -> str:
 def canonical_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Returns a schema in its canonical form."""
     return {key: _KEYWORDS.get(key, _subschemas)(schema[key]) for key in sorted(schema)}
+
+
+def canonical_value(value: Any, *, schema: bool) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns a value in canonical form: as a schema, or with the keys of all objects in it sorted."""
+    return _subschemas(value) if schema else _sorted(value)
 
 
 def _subschemas(value: Any) -> Any:  # noqa: ANN401 - any JSON value

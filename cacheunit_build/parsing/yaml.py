@@ -30,6 +30,8 @@ from cacheunit_build.parsing.json import MOST_NESTED, TOO_DEEP, SpelledFloat
 from cacheunit_build.parsing.yaml_nodes import COLLECTION, PLAIN, QUOTED, compose
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cacheunit_build.domain.document import Keys
 
 MOST_ALIASED = 100_000
@@ -39,13 +41,14 @@ MOST_ALIASED_CHARACTERS = 10_000_000
 """The most characters that aliases may repeat in one document."""
 
 
-def read_yaml(data: bytes, path: str, *, floats: bool = False) -> Document:
+def read_yaml(data: bytes, path: str, *, floats: bool | Callable[[Keys], bool] = False) -> Document:
     """Returns the value of a YAML file, None where the file is empty, and the line of each key and item.
 
     Args:
         data: the bytes of the file.
         path: the file, for messages.
-        floats: whether floats without quotes are numbers, which keep their spelling, and not text.
+        floats: whether floats without quotes are numbers, which keep their spelling, and not text; a function decides
+            it by the keys and indexes that lead to one.
 
     Raises:
         CacheunitError: a syntax error, or a limit that is exceeded, alone; otherwise every fault in the file.
@@ -63,9 +66,9 @@ _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 class _NodeReader:
     """Reads the nodes of one YAML file into plain values, and collects faults on the way."""
 
-    def __init__(self, path: str, *, floats: bool) -> None:
+    def __init__(self, path: str, *, floats: bool | Callable[[Keys], bool]) -> None:
         self._path = path
-        self._floats = floats
+        self._floats = floats if callable(floats) else lambda _: bool(floats)
         self._lines: dict[Keys, int] = {}
         self._faults: dict[Fault, None] = {}  # each once: aliases visit a node again
         self._ancestors: list[int] = []  # id of each node around the present one
@@ -119,11 +122,11 @@ class _NodeReader:
             return self._mapping(node, keys)
         if isinstance(node, yaml.SequenceNode):
             return [self._value(item, (*keys, index)) for index, item in enumerate(node.value)]
-        return self._plain(node.value, line) if node.tag == PLAIN else normalize_newlines(node.value)
+        return self._plain(node.value, keys, line) if node.tag == PLAIN else normalize_newlines(node.value)
 
-    def _plain(self, text: str, line: int) -> Any:  # noqa: ANN401 - text or a plain value
+    def _plain(self, text: str, keys: Keys, line: int) -> Any:  # noqa: ANN401 - text or a plain value
         """Returns the value of a scalar without quotes."""
-        if not self._floats or not _FLOAT.fullmatch(text):
+        if not _FLOAT.fullmatch(text) or not self._floats(keys):
             return _plain_scalar(text)
         number = SpelledFloat(text)
         if math.isinf(number):

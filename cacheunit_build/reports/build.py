@@ -91,6 +91,7 @@ def artifact_json(record: ArtifactRecord) -> dict[str, Any]:
         "counted": entry.counted,
         "margin": entry.margin,
         "markers": list(entry.markers),
+        "lifetimes": list(entry.lifetimes),
         "unit": record.unit,
         "padding": entry.padding,
         "plan": record.plan.action,

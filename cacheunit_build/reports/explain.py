@@ -57,7 +57,8 @@ def _details(explanation: Explanation) -> list[str]:
         ("  literal", _literal(artifact)),
         ("  units", _units(artifact)),
         ("  padding", f"{entry.padding:,} tokens"),
-        ("  markers", ", ".join(f"after {tokens_cell(marker, artifact.margin)} tokens" for marker in entry.markers)),
+        ("  markers", _markers(artifact)),
+        ("  lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
         ("  predicted", _predicted(explanation)),
         ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
@@ -75,6 +76,15 @@ def _details(explanation: Explanation) -> list[str]:
         *columns(_input_rows(artifact.record.lookups)),
         *(line for change in explanation.changed for line in _change_lines(change)),
     ]
+
+
+def _markers(artifact: Artifact) -> str:
+    """Returns how many tokens stand in front of each marker, with its lifetime where the request asks for one."""
+    entry = artifact.entry
+    places = [f"after {tokens_cell(marker, artifact.margin)} tokens" for marker in entry.markers]
+    if len(entry.lifetimes) == len(places):
+        places = [f"{place} ({lifetime})" for place, lifetime in zip(places, entry.lifetimes, strict=True)]
+    return ", ".join(places)
 
 
 def _counted(explanation: Explanation) -> str:

@@ -52,6 +52,7 @@ def _entry(entry: LockEntry, unit: int) -> str:
         f"padding {entry.padding:,}",
         entry.counted + (f" ±{entry.margin * 100:.0f} %" if entry.margin else ""),
         *([f"markers {', '.join(f'{marker:,}' for marker in entry.markers)}"] if entry.markers else []),
+        *([f"lifetimes {', '.join(entry.lifetimes)}"] if entry.lifetimes else []),
         f"text {_short(entry.text)}",
         f"request {_short(entry.request)}",
         *([] if entry.token_ids is None else [f"ids {_short(entry.token_ids)}"]),

@@ -54,9 +54,15 @@ def target_lines(target: Target) -> list[str]:
         ("  prices", f"read {_number(cache.read)}, write {_number(cache.write)} (an uncached input token is 1)"),
         ("  money", _money(target)),
         ("  marker", cache.marker or ""),
+        ("  lifetimes", ", ".join(f"{lifetime} (write {price:g})" for lifetime, price in cache.lifetimes.items())),
+        ("  lifetime by", cache.lifetime_option or ""),
+        ("  cache key", cache.key or ""),
     ]
     evidence = [["", *_evidence_lines(item, "  ")] for item in cache.evidence]
     evidence += [["", f"  option {_option(option)}", *_evidence_lines(option, "    ")] for option in target.options]
+    evidence += [
+        ["", f"  limit: {limit} ({limit.effect})", *_evidence_lines(limit, "    ")] for limit in target.tool_limits
+    ]
     lines = [line for item in evidence for line in item]
     return [target.name, *columns([fact for fact in facts if fact[1]]), *lines]
 
@@ -109,6 +115,10 @@ def _target_json(target: Target) -> dict[str, Any]:
         "frame": asdict(target.frame),
         "cache": with_former_keys(cache, {"primes": "warm_up_requests"}),
         "options": [_dated(asdict(option)) for option in target.options],
+        "tool_limits": [
+            {key: value for key, value in _dated(asdict(limit)).items() if value is not None}
+            for limit in target.tool_limits
+        ],
         "price": None if target.price is None else asdict(target.price),
     }
 

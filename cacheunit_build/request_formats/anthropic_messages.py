@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cacheunit_build.domain.prompt import Tool, Turn
+    from cacheunit_build.domain.response_schema import ResponseSchema
 
 
 class AnthropicMessages(RequestFormat):
@@ -24,10 +25,13 @@ class AnthropicMessages(RequestFormat):
     system_blocks = True
     leading_types = frozenset({"tool_result"})
     unmarkable = frozenset({"thinking", "redacted_thinking"})
+    # the types of anthropic-sdk-python, 2.15.0: ToolParam and ToolUnionParam; new tools get a name and a date
+    tool_keys = frozenset({"allowed_callers", "defer_loading", "eager_input_streaming", "input_examples"})
+    hosted_types = r"[a-z0-9_]+_\d{8}|tool_search_tool_(bm25|regex)|mcp_toolset"
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `messages`, `system` and `tools`, each text as a block; tool results are a message of the user."""
-        tools = [marked(_tool(tool), parts.marker_at("tools", index)) for index, tool in enumerate(parts.tools)]
+        tools = [marked(self.tool(tool), parts.marker_at("tools", index)) for index, tool in enumerate(parts.tools)]
         system = [
             marked({"type": "text", "text": text}, parts.marker_at("system", index))
             for index, text in enumerate(parts.blocks)
@@ -48,6 +52,18 @@ class AnthropicMessages(RequestFormat):
             return super().with_dynamic(fragment, messages, text)
         return {**fragment, "system": [*fragment["system"], {"type": "text", "text": text}]}, messages
 
+    def tool(self, tool: Tool) -> Json:
+        """Returns a tool in Anthropic's form; a hosted one as it is."""
+        if tool.hosted is not None:
+            return dict(tool.hosted)
+        strict = {} if tool.strict is None else {"strict": tool.strict}
+        body = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        return body | strict | tool.known(self.tool_keys)
+
+    def response_schema(self, schema: ResponseSchema) -> Json:
+        """Returns `output_config.format`, which has no name."""
+        return {"output_config.format": {"type": "json_schema", "schema": schema.schema}}
+
 
 def _content(turn: Turn) -> list[Json]:
     """Returns the blocks of one message of a worked example."""
@@ -58,9 +74,3 @@ def _content(turn: Turn) -> list[Json]:
         {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)} for call in turn.calls
     ]
     return [*([text] if turn.text else []), *calls]
-
-
-def _tool(tool: Tool) -> Json:
-    """Returns a tool in Anthropic's form."""
-    strict = {} if tool.strict is None else {"strict": tool.strict}
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema} | strict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.cache_rule import MarkerName
     from cacheunit_build.domain.endpoint_route import EndpointRoute
     from cacheunit_build.domain.prompt import Tool, Turn
+    from cacheunit_build.domain.response_schema import ResponseSchema
     from cacheunit_build.domain.target import FormatName
 
 Json = dict[str, Any]
@@ -132,6 +134,8 @@ class RequestFormat(ABC):
         unmarkable: the types of blocks that cannot carry a marker.
         unmarkable_roles: the roles of messages that cannot carry a marker.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
+        tool_keys: the further keys of a function that its API takes, beside name, description, schema and `strict`.
+        hosted_types: a pattern for the types of the tools that the provider runs; empty where it knows none.
     """
 
     name: ClassVar[FormatName]
@@ -150,6 +154,8 @@ class RequestFormat(ABC):
     unmarkable: ClassVar[frozenset[str]] = frozenset()
     unmarkable_roles: ClassVar[frozenset[str]] = frozenset()
     has_chat_template: ClassVar[bool] = False
+    tool_keys: ClassVar[frozenset[str]] = frozenset()
+    hosted_types: ClassVar[str] = ""
 
     def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last part that can carry a marker; None where none can."""
@@ -159,6 +165,37 @@ class RequestFormat(ABC):
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns the part of a request that never changes, its keys sorted."""
+
+    def tool(self, tool: Tool) -> Json:
+        """Returns a tool as a request carries it: by default in the form that chat templates take."""
+        return self.framed_tool(tool)
+
+    def framed_tool(self, tool: Tool) -> Json:
+        """Returns a tool in the form that chat templates take, with the further keys that this format sends."""
+        if tool.hosted is not None:
+            return dict(tool.hosted)
+        function: Json = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+        strict = {} if tool.strict is None else {"strict": tool.strict}
+        return {"type": "function", "function": function | strict | tool.known(self.tool_keys)}
+
+    def knows_hosted(self, definition: Mapping[str, Any]) -> bool:
+        """Returns whether its API takes this entry of `tools`, which the provider runs."""
+        kind = definition.get("type")
+        return isinstance(kind, str) and bool(self.hosted_types) and re.fullmatch(self.hosted_types, kind) is not None
+
+    def tool_names(self, fragment: Json) -> tuple[str, ...]:
+        """Returns the names of the tools in a fragment, in order; of a hosted one without a name, its type."""
+        tools: list[Json] = fragment.get("tools", [])
+        return tuple(str(tool.get("function", tool).get("name") or tool.get("type", "")) for tool in tools)
+
+    def response_schema(self, schema: ResponseSchema) -> Mapping[str, Any]:
+        """Returns the request options that make the provider answer by a schema, by dotted name.
+
+        An API that needs several options for it returns all of them: a target that lists one gets them together. The
+        default is that the format has no place for a response schema: no option.
+        """
+        del schema
+        return {}
 
     def content_blocks(self, fragment: Json) -> tuple[str, ...]:
         """Returns the blocks of a fragment in the order that providers read them: tools, system text, messages.
@@ -224,10 +261,9 @@ class RequestFormat(ABC):
         return self.append(fragment, [{"role": "user", "content": text}])
 
 
-def openai_tool(tool: Tool) -> Json:
-    """Returns a tool in the form of OpenAI's chat API, which chat templates take too."""
-    function: Json = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-    return {"type": "function", "function": function | ({} if tool.strict is None else {"strict": tool.strict})}
+def openai_response_format(schema: ResponseSchema) -> Json:
+    """Returns what OpenAI's APIs both need of a response schema."""
+    return {"name": schema.name, "schema": schema.schema, "strict": True}
 
 
 def chat_messages(parts: PrefixParts, system_role: str) -> list[Json]:

@@ -208,7 +208,8 @@ class RequestChecks:
 
     def refuse_too_many_markers(self, request: Mapping[str, Any]) -> None:
         """Raises an error where a request carries more cache markers than its API takes."""
-        given = [key for key in self._format.exclusive if has_value(request, key)]
+        bodies = (request, extra_body_of(request, self._options))
+        given = [key for key in self._format.exclusive if any(has_value(body, key) for body in bodies)]
         if len(given) > 1:
             message = f'a request has "{given[0]}" and "{given[1]}", of which its API takes only one'
             frozen = next((key for key in given if key in self._fragment), None)

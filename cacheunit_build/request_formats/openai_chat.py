@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import (
     Json,
@@ -9,8 +11,11 @@ from cacheunit_build.request_formats.base import (
     RequestFormat,
     body,
     chat_messages,
-    openai_tool,
+    openai_response_format,
 )
+
+if TYPE_CHECKING:
+    from cacheunit_build.domain.response_schema import ResponseSchema
 
 
 class OpenAIChat(RequestFormat):
@@ -26,4 +31,8 @@ class OpenAIChat(RequestFormat):
         """Returns `messages` and `tools`; with OpenAI's own marker, the system text is a developer message."""
         own_marker = any(marker.name == "prompt_cache_breakpoint" for marker in parts.markers)
         messages = chat_messages(parts, "developer" if own_marker else "system")
-        return body(parts, messages=messages, tools=[openai_tool(tool) for tool in parts.tools])
+        return body(parts, messages=messages, tools=[self.tool(tool) for tool in parts.tools])
+
+    def response_schema(self, schema: ResponseSchema) -> Json:
+        """Returns `response_format`, with a strict schema."""
+        return {"response_format": {"type": "json_schema", "json_schema": openai_response_format(schema)}}

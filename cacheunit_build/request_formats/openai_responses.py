@@ -13,11 +13,13 @@ from cacheunit_build.request_formats.base import (
     RequestFormat,
     body,
     marked,
+    openai_response_format,
     text_content,
 )
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn
+    from cacheunit_build.domain.response_schema import ResponseSchema
 
 
 class OpenAIResponses(RequestFormat):
@@ -31,6 +33,12 @@ class OpenAIResponses(RequestFormat):
     unmarkable_roles = frozenset({"assistant"})
     markers = ("prompt_cache_breakpoint",)
     exclusive = ("prompt_cache_options", "prompt_cache_retention")
+    # the types of openai-python, 3.57.0: FunctionToolParam and ToolParam in openai/types/responses
+    tool_keys = frozenset({"allowed_callers", "async", "defer_loading", "output_schema"})
+    hosted_types = (
+        "(web_search|web_search_preview|file_search|code_interpreter|image_generation|mcp|local_shell|shell|computer"
+        r"|computer_use_preview|apply_patch|tool_search|namespace|programmatic_tool_calling)(_\d{4}_\d\d_\d\d)?"
+    )
 
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns `input` and `tools`."""
@@ -39,7 +47,7 @@ class OpenAIResponses(RequestFormat):
             items.append({"role": "developer", "content": text_content(parts, self.text_type)})
         for index, turn in enumerate(parts.turns):
             items += _items(turn, parts.marker_at("examples", index))
-        return body(parts, input=items, tools=[_tool(tool) for tool in parts.tools])
+        return body(parts, input=items, tools=[self.tool(tool) for tool in parts.tools])
 
     def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last message of the user or the developer: no other item, and no tool, can carry a marker."""
@@ -47,6 +55,22 @@ class OpenAIResponses(RequestFormat):
         if users:
             return MarkerPlace(part="examples", index=users[-1])
         return MarkerPlace(part="system", index=len(parts.blocks) - 1) if parts.blocks else None
+
+    def tool(self, tool: Tool) -> Json:
+        """Returns a function in the flat form of this API, where `strict` is always present; a hosted tool as it is."""
+        if tool.hosted is not None:
+            return dict(tool.hosted)
+        return {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.schema,
+            "strict": bool(tool.strict),
+        } | tool.known(self.tool_keys)
+
+    def response_schema(self, schema: ResponseSchema) -> Json:
+        """Returns `text.format`, with a strict schema."""
+        return {"text.format": {"type": "json_schema"} | openai_response_format(schema)}
 
 
 def _items(turn: Turn, marker: Marker | None) -> list[Json]:
@@ -62,14 +86,3 @@ def _items(turn: Turn, marker: Marker | None) -> list[Json]:
         for call in turn.calls
     )
     return items
-
-
-def _tool(tool: Tool) -> Json:
-    """Returns a tool in the flat form of this API, where `strict` is always present."""
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.schema,
-        "strict": bool(tool.strict),
-    }

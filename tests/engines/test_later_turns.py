@@ -6,6 +6,8 @@ request of another conversation hits what the prefix promises.
 
 from __future__ import annotations
 
+import copy
+import json
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -71,10 +73,13 @@ def built(project: Project) -> Project:
 
 
 def render(template: str, request: dict[str, Any], **variables: object) -> str:
-    """Returns the text that the model reads of a chat request, by Jinja."""
+    """Returns the text that the model reads of a chat request, by Jinja; arguments of calls are mappings, as there."""
     compiled = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(template)
     tools = request.get("tools")
-    return compiled.render(messages=request["messages"], tools=tools, add_generation_prompt=True, **variables)
+    messages = copy.deepcopy(request["messages"])
+    for call in chain.from_iterable(message.get("tool_calls") or [] for message in messages):
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    return compiled.render(messages=messages, tools=tools, add_generation_prompt=True, **variables)
 
 
 def shared_tokens(texts: Sequence[str]) -> list[int]:

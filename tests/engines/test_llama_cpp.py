@@ -52,8 +52,9 @@ CHAT = (
     "{% for tool in tools or [] %}{{ tool.function.name }}: {{ tool.function.description }}\n{% endfor %}"
     "{% for message in messages %}\n"
     "{% if message.role == 'user' %}{{ '\\n### User:\\n' if soft else '<｜User｜>' }}"
-    "{% elif message.role == 'assistant' %}<｜Assistant｜>{% endif %}{{ message.content }}"
-    "{% endfor %}{% if add_generation_prompt %}<｜Assistant｜>{% endif %}"
+    "{% elif message.role == 'assistant' %}<｜Assistant｜>{% endif %}{{ message.content or '' }}"
+    "{% for call in message.tool_calls or [] %}<call>{{ call.function.name }} {{ call.function.arguments | tojson }}"
+    "{% endfor %}{% endfor %}{% if add_generation_prompt %}<｜Assistant｜>{% endif %}"
 )
 SETTINGS = """
 targets = ["hard", "soft"]
@@ -75,6 +76,12 @@ FILES = {
     "prefixes/turns.yaml": (
         "system: rules.j2\nvariables: {name: Acme, version: 3}\ntools: [tools/now.yaml]\n"
         "examples:\n  - {role: user, text: Is it open?}\n  - {role: assistant, text: Yes.}\n"
+    ),
+    "prefixes/calls.yaml": (
+        "system: rules.j2\nvariables: {name: Acme, version: 3}\ntools: [tools/now.yaml]\n"
+        "examples:\n  - {role: user, text: Is it open?}\n"
+        "  - {role: assistant, tool_calls: [{name: now, arguments: {zone: UTC, share: 1.5, on: true}}]}\n"
+        "  - {role: tool, text: '09:00'}\n  - {role: assistant, text: Yes.}\n"
     ),
     "templates/rules.j2": f"You work for {{{{ name }}}}.\n{RULES}Version {{{{ version }}}}.\n",
     "tools/now.yaml": "name: now\ndescription: The time.\nparameters: {type: object, properties: {}}\n",
@@ -203,7 +210,7 @@ def chat_request(project: Project, name: str, target: str, user: str) -> dict[st
     return load(name, target=target, root=project.root).request(messages=[{"role": "user", "content": user}])
 
 
-@pytest.mark.parametrize("name", ["plain", "turns"])
+@pytest.mark.parametrize("name", ["plain", "turns", "calls"])
 def test_a_chat_request_hits_the_static_tokens_counted_with_the_same_template(
     engine: Engine, built: Project, name: str
 ) -> None:
@@ -260,7 +267,7 @@ def test_verify_finds_the_predicted_hits_or_the_different_chat_template_of_the_s
     results = [item for item in ran.json["results"] if item["verdict"] != "warm-up"]
     assert [(item["verdict"], item["cause"] and item["cause"].partition(" from token ")[0]) for item in results] == [
         expected
-    ] * 2
+    ] * 3
 
 
 def test_probe_measures_that_the_server_serves_every_common_token(

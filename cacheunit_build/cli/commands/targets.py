@@ -45,7 +45,7 @@ def targets(context: Context, name: str | None, form: str) -> int:
 def _warn_of_old_evidence(context: Context, target: Target) -> None:
     """Prints a warning where the numbers of a target were checked long ago, since providers change their rules."""
     today = dt.datetime.now(dt.UTC).date()
-    evidence = (*target.cache.evidence, *target.options)
+    evidence = (*target.cache.evidence, *target.options, *target.tool_limits)
     age = max(((today - item.checked).days for item in evidence), default=0)
     if age > _OLD_DAYS:
         context.remark(f"warning: {target.name}: its numbers were checked {age} days ago; check them again")

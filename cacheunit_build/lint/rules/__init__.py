@@ -7,6 +7,7 @@
 | CU3xx | `cu3_characters` | invisible or unusual characters, escapes, control tokens              |
 | CU4xx | `cu4_layout`     | token counts against the target's cache rule, and the order of text   |
 | CU5xx | `cu5_project`    | unused and confusable names, unused templates, invalid ignore comments |
+| CU6xx | `cu6_tools`      | tools that a provider may refuse                                      |
 
 To add a rule, define it in its module, list it in that module's `RULES`, and add it to the table in `docs/lint.md`.
 """
