@@ -63,7 +63,7 @@ class ArtifactDiff:
         others = [old for old in self._old.artifacts.values() if old.target == new.target]
         impacts = [(self._impact(old, new), old.prefix) for old in others]
         uncached = ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
-        best, shares = max(impacts, key=lambda item: item[0].still_cached or 0, default=(uncached, ""))
+        best, shares = max(impacts, key=lambda item: _certainty(item[0]), default=(uncached, ""))
         return replace(
             difference,
             still_cached=best.still_cached,
@@ -90,24 +90,28 @@ class ArtifactDiff:
         if target.identity.tokenizer != self._old.target(old).identity.tokenizer:
             return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
         ids = self._old.ids(old), self._new.ids(new)
-        whole_blocks = self._markers_found(old, new)
-        impact = target.target.cache.impact(old.entry, new.entry, ids, whole_blocks=whole_blocks)
+        if self._key(self._old, old) != self._key(self._new, new):
+            return ChangeImpact(first=common_prefix(*ids), still_cached=0, recomputed=new.entry.tokens)
+        impact = target.target.cache.impact(old.entry, new.entry, ids, found=self._markers_found(old, new))
         return self._with_options(impact, old, new)
 
-    def _markers_found(self, old: Artifact, new: Artifact) -> int:
-        """Returns how many of the old markers a request with the new artifact finds the entries of.
+    def _key(self, snapshot: Snapshot, artifact: Artifact) -> str | None:
+        """Returns the value by which requests with an artifact choose a cache; None where they all share one."""
+        return artifact.variant.manifest.cache_key if snapshot.target(artifact).target.cache.key else None
+
+    def _markers_found(self, old: Artifact, new: Artifact) -> tuple[int, ...]:
+        """Returns the old markers whose entries a request with the new artifact finds, as tokens in front of them.
 
         The blocks in front of such a marker are the same, and it is near enough to a marker of the new request.
         """
         same = common_prefix(self._old.blocks(old), self._new.blocks(new))
         marker, ends = self._new.target(new).target.cache.marker, self._new.marked_blocks(new)
         look_back = LOOK_BACK.get(marker or "", 0)
-        found = [
-            any(0 <= end - marked < look_back for end in ends)
-            for marked in self._old.marked_blocks(old)
-            if marked <= same
-        ]
-        return max((number for number, is_found in enumerate(found, 1) if is_found), default=0)
+        return tuple(
+            tokens
+            for marked, tokens in zip(self._old.marked_blocks(old), old.entry.markers, strict=True)
+            if marked <= same and any(0 <= end - marked < look_back for end in ends)
+        )
 
     def _with_options(self, impact: ChangeImpact, old: Artifact, new: Artifact) -> ChangeImpact:
         """Returns an impact with what changed options do to the cache, where the token ids do not show it."""
@@ -184,6 +188,11 @@ class ArtifactDiff:
         maps = self._new.maps(new).turns[index : index + 1], self._old.maps(old).turns[index : index + 1]
         new_chains, old_chains = ([found.at(offset) for found in side if offset < len(found.text)] for side in maps)
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())
+
+
+def _certainty(impact: ChangeImpact) -> tuple[int, bool]:
+    """Returns the order of impacts: the most tokens that are known to be cached, then unknown ones, then none."""
+    return impact.still_cached or 0, impact.still_cached is None
 
 
 def _option_chain(old: Artifact, new: Artifact) -> SourceChain:
