@@ -82,6 +82,7 @@ class _ArtifactCompiler:
         self.name = f"{variant.name} for {loaded.target.name}"
         self._counts: dict[str, StaticTokens] = {}
         self._options = frozen_options(variant.manifest, loaded.target)
+        self._is_estimate = loaded.is_estimate(has_parts=bool(tools or rendered.turns))
         self._lifetimes = marker_lifetimes(variant.manifest, loaded.target.cache)
         self._content = [rendered.system, *(turn.content for turn in rendered.turns), *tool_texts(tools)]
 
@@ -116,7 +117,7 @@ class _ArtifactCompiler:
 
     def refuse_missing_places(self) -> None:
         """Raises a fault for tools, examples or options that the request format or the frame has no place for."""
-        fixed_frame = self._target.frame.plain and not self._loaded.tokenizer.margin
+        fixed_frame = self._target.frame.plain and not self._is_estimate
         for key, present in (("tools", self._tools), ("examples", self._rendered.turns)):
             if present and not self._loaded.request_format.has_messages:
                 hint = "use a target whose request format has messages"
@@ -125,7 +126,8 @@ class _ArtifactCompiler:
             if present and fixed_frame:
                 hint = "give the target the model's own chat_template or encoder"
                 raise CacheunitError(self._fault(f"the target's frame has no template for {key}", key, hint))
-        for name in () if self._loaded.tokenizer.margin else self._options.uncounted:
+        estimates_text = self._loaded.is_estimate(has_parts=False)
+        for name in () if estimates_text else self._options.uncounted:
             message = f"{self.name}: the target's frame does not tell how `{name}` changes the prefix"
             hint = 'give the target a chat_template or encoder, and the option an "argument" that takes its value'
             raise CacheunitError(self._manifest.fault(message, *option_keys(self._manifest, name), hint=hint))
@@ -133,7 +135,7 @@ class _ArtifactCompiler:
     def plan(self, unpadded: StaticTokens) -> PaddingPlan:
         """Returns whether to pad, and the reason with everything that the count depends on."""
         rule, padding = self._target.cache.written_for(self._lifetimes["prefix"]), self._manifest.padding
-        count = TokenCount(tokens=unpadded.tokens, margin=self._loaded.tokenizer.margin)
+        count = TokenCount(tokens=unpadded.tokens, margin=unpadded.margin)
         wanted = PaddingRequest(
             mode=padding.mode,
             floor=padding.floor,
@@ -153,11 +155,12 @@ class _ArtifactCompiler:
     def _notes(self, unpadded: StaticTokens) -> Iterator[str]:
         """Yields what a count includes of options, what an exact one leaves out, and what later turns change."""
         frame = self._target.frame
-        estimated = bool(self._loaded.tokenizer.margin)
         yield from self._options.notes()
         yield from lifetime_notes(self._manifest, self._target.cache)
-        yield from tool_notes(self._tools, self._loaded.request_format, estimated=estimated)
-        if estimated:
+        yield from tool_notes(self._tools, self._loaded.request_format, estimated=self._is_estimate)
+        if self._is_estimate:
+            if not self._loaded.tokenizer.margin:
+                yield "the margin is for what the provider puts around messages and tools"
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
@@ -208,9 +211,9 @@ class _ArtifactCompiler:
     def refuse_over_budget(self, unpadded: StaticTokens, padded: StaticTokens) -> None:
         """Raises a fault where the budget is exceeded; an estimate must exceed it by more than its margin."""
         budget = self._manifest.budget
-        tokens = TokenCount(tokens=padded.tokens, margin=self._loaded.tokenizer.margin).low
+        tokens = TokenCount(tokens=padded.tokens, margin=padded.margin).low
         if budget is not None and tokens > budget:
-            least = "at least " if self._loaded.tokenizer.margin else ""
+            least = "at least " if padded.margin else ""
             padding = padded.tokens - unpadded.tokens
             of_padding = f" ({padding:,} of them padding)" if padding > 0 else ""
             message = f"{least}{tokens:,} static tokens{of_padding}, {tokens - budget:,} over the budget of {budget:,}"
@@ -264,7 +267,7 @@ class _ArtifactCompiler:
         self, padded: StaticTokens, padding: int, placed: PlacedMarkers, files: tuple[bytes, bytes, bytes | None]
     ) -> LockEntry:
         """Returns the lock entry of an artifact with so many tokens of padding, and these files."""
-        margin = self._loaded.tokenizer.margin
+        margin = padded.margin
         return LockEntry(
             tokens=padded.tokens,
             counted="estimate" if margin else "exact",
@@ -305,9 +308,9 @@ class _ArtifactCompiler:
             if place.part == "tools" and place != parts.last:
                 tools_alone = replace(self._conversation(""), system="", turns=(), following=(user_message("a"),))
                 return common_prefix(padded.ids, tokenizer.encode(self._loaded.frame(tools_alone)))
-            return tokens_in_front(place, parts, padded, tokenizer.encode, exact=not tokenizer.margin)
+            return tokens_in_front(place, parts, padded, tokenizer.encode, exact=not self._is_estimate)
 
-        return MarkerPlacer(padded, rule, tokenizer.margin, tokens_to).place(places, self._lifetimes)
+        return MarkerPlacer(padded, rule, padded.margin, tokens_to).place(places, self._lifetimes)
 
     def _locked_lifetimes(self, placed: PlacedMarkers) -> tuple[str, ...]:
         """Returns the lifetimes that the request asks for: of each marker, or of the whole prefix."""
@@ -320,7 +323,7 @@ class _ArtifactCompiler:
 
     def _later_turns(self, padded: StaticTokens) -> LaterTurns | None:
         """Returns what later turns do to the static tokens; None where none were tried."""
-        if self._loaded.tokenizer.margin or self._target.frame.plain:
+        if self._is_estimate or self._target.frame.plain:
             return None
         change = padded.change
         return LaterTurns(

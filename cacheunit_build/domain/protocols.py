@@ -104,6 +104,9 @@ class Tokenizer(Protocol):
     def start_tokens(self) -> Sequence[tuple[str, int]] | None:
         """The text and the id of each token that it puts in front of a text by default; None if that is not known."""
 
+    def without_control_tokens(self) -> Tokenizer:
+        """Returns it for an API that reads control tokens in a text as characters."""
+
     def with_start_tokens(self) -> Tokenizer:
         """Returns it for framed texts that begin with its start tokens."""
 

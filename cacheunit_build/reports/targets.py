@@ -90,6 +90,8 @@ def _unit(target: Target) -> str:
 def _counted(target: Target) -> str:
     if target.tokenizer is None:
         return "-"
+    if target.frame.estimate is not None:
+        return "estimate"
     return f"±{target.tokenizer.margin * 100:.0f} %" if target.tokenizer.margin else "exact"
 
 
