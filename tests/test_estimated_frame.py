@@ -91,7 +91,11 @@ def tokens(text: str) -> int:
 
 
 def test_tools_are_declared_as_in_typescript() -> None:
-    tools = [{"type": "function", "function": TOOL}, {"function": {"name": "now"}}, {"type": "web_search"}]
+    tools: list[dict[str, Any]] = [
+        {"type": "function", "function": TOOL},
+        {"function": {"name": "now"}},
+        {"type": "web_search"},
+    ]
     assert tool_declarations(tools) == DECLARED
     assert tool_declarations([]) == ""
 

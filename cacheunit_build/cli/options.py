@@ -39,4 +39,7 @@ jobs_option = click.option(
     default=os.cpu_count() or 1,
     help="Number of threads that compile. Default: number of CPU cores.",
 )
+price_option = click.option(
+    "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."
+)
 target_option = click.option("--target", metavar="T", help="Only this target, by its name or the name of a model.")

@@ -5,16 +5,30 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.reports.build import artifact_json
-from cacheunit_build.reports.formatting import Block, Table, columns, tokens_cell, unit_text, with_former_keys
+from cacheunit_build.reports.formatting import (
+    Block,
+    Table,
+    columns,
+    price_text,
+    tokens_cell,
+    unit_text,
+    with_former_keys,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.builder.explain import Explanation
     from cacheunit_build.builder.results import InputChange
     from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.prices import PriceOrigin
     from cacheunit_build.domain.prompt import Lookup
+    from cacheunit_build.domain.target import Price
+
+    FoundPrice = tuple[Price, PriceOrigin | None]
+    PricesByTarget = Mapping[str, FoundPrice]
 
 _LOCKED = {
     "same": "matches the lock",
@@ -28,8 +42,13 @@ _MOST_SHAPES = 2
 """The most refused shapes that are shown; the JSON report has all."""
 
 
-def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
-    """Returns a row for each artifact where there are several, then each of them in detail."""
+def explain_blocks(explanations: Sequence[Explanation], prices: PricesByTarget | None = None) -> list[Block]:
+    """Returns a row for each artifact where there are several, then each of them in detail.
+
+    Args:
+        explanations: the artifacts.
+        prices: the price of each target for which there is one, and where it comes from if it is not its own.
+    """
     header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
     rows = [
         (
@@ -44,10 +63,10 @@ def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
         for item in explanations
     ]
     table: list[Block] = [Table(header=header, rows=rows, right=(2, 4, 5))] if len(explanations) > 1 else []
-    return [*table, *(_details(item) for item in explanations)]
+    return [*table, *(_details(item, (prices or {}).get(item.artifact.target)) for item in explanations)]
 
 
-def _details(explanation: Explanation) -> list[str]:
+def _details(explanation: Explanation, price: FoundPrice | None) -> list[str]:
     """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
     facts = [
@@ -60,11 +79,13 @@ def _details(explanation: Explanation) -> list[str]:
         ("  markers", _markers(artifact)),
         ("  lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
         ("  predicted", _predicted(explanation)),
+        ("  money", "" if price is None else _money(explanation, price[0])),
+        ("  price", "" if price is None else _price(*price)),
         ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
         ("  cached content", entry.cached_content or ""),
-        ("  token ids", entry.token_ids or "not recorded, since the model's own vocabulary is not available"),
+        ("  token ids", entry.token_ids or "not recorded, since the count is an estimate"),
         ("  lock", _LOCKED[explanation.locked]),
     ]
     segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]
@@ -118,6 +139,21 @@ def _predicted(explanation: Explanation) -> str:
     return f"~{prediction.tokens:,} tokens from a warm cache, {prediction.low:,} to {prediction.high:,}"
 
 
+def _money(explanation: Explanation, price: Price) -> str:
+    """Returns what the prefix costs in a request, and in a million requests that a warm cache serves."""
+    cost, estimate = explanation.cost, "~" if explanation.artifact.margin else ""
+    shown = [f"{estimate}{cost.uncached * price.input / MILLION:.4g} {price.currency} per request without a cache"]
+    if cost.cold is not None and cost.warm is not None:
+        cold, warm = (value * price.input / MILLION for value in (cost.cold, cost.warm))
+        shown.append(f"{estimate}{cold:.4g} where it is written to the cache, {estimate}{warm:.4g} from a warm cache")
+        shown.append(f"{estimate}{cost.warm * price.input:,.4g} {price.currency} per 1M requests from a warm cache")
+    return "; ".join(shown)
+
+
+def _price(price: Price, origin: PriceOrigin | None) -> str:
+    return price_text(price) if origin is None else f"{price_text(price)}, {origin.model} ({origin.source})"
+
+
 def _unstable(artifact: Artifact) -> str:
     return f"{artifact.unstable:,} more at the end, which change with what follows" if artifact.unstable else ""
 
@@ -157,12 +193,27 @@ def _depth_first(lookups: Sequence[Lookup], asked_by: str | None = None) -> list
     return ordered
 
 
-def explain_json(explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """Returns the report as JSON values."""
-    return {"artifacts": [_explanation_json(item) for item in explanations]}
+def explain_json(explanations: Sequence[Explanation], prices: PricesByTarget | None = None) -> dict[str, Any]:
+    """Returns the report as JSON values; for the arguments, see `explain_blocks`."""
+    found = prices or {}
+    return {"artifacts": [_explanation_json(item, found.get(item.artifact.target)) for item in explanations]}
 
 
-def _explanation_json(explanation: Explanation) -> dict[str, Any]:
+def _cost_json(explanation: Explanation, price: FoundPrice | None) -> dict[str, Any]:
+    """Returns the cost of a request in input-token prices, and in money where there is a price."""
+    values = asdict(explanation.cost)
+    numbers = {name: None if value is None else round(value, 6) for name, value in values.items()}
+    if price is None:
+        return {**numbers, "money": None}
+    amount, origin = price
+    money = {
+        name: None if value is None else round(value * amount.input / MILLION, 9) for name, value in values.items()
+    }
+    found = {} if origin is None else asdict(origin)
+    return {**numbers, "money": {**money, "currency": amount.currency, **found}}
+
+
+def _explanation_json(explanation: Explanation, price: FoundPrice | None) -> dict[str, Any]:
     artifact, entry = explanation.artifact, explanation.artifact.entry
     report: dict[str, Any] = {
         "prefix": artifact.prefix,
@@ -172,6 +223,7 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         "unstable": artifact.unstable,
         "later_turns": None if artifact.later_turns is None else asdict(artifact.later_turns),
         "predicted": explanation.prediction.tokens,
+        "cost": _cost_json(explanation, price),
         "literal": artifact.literal,
         "segments": dict(artifact.segments),
         "text": entry.text,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.target import Price
 
 _MOST_NAMES = 8
 
@@ -155,3 +156,8 @@ def with_former_keys(report: dict[str, Any], former: Mapping[str, str]) -> dict[
         former: former name -> present name.
     """
     return report | {old: report[new] for old, new in former.items()}
+
+
+def price_text(price: Price) -> str:
+    """Returns `1.25 USD for a million uncached input tokens`."""
+    return f"{price.input:,} {price.currency} for a million uncached input tokens"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.front_options import EFFECTS
-from cacheunit_build.reports.formatting import Table, columns, plural, with_former_keys
+from cacheunit_build.reports.formatting import Table, columns, plural, price_text, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def _option(option: RequestOption) -> str:
 
 def _money(target: Target) -> str:
     price = target.price
-    return "" if price is None else f"{price.input:,} {price.currency} for a million uncached input tokens"
+    return "" if price is None else price_text(price)
 
 
 def _unit(target: Target) -> str:

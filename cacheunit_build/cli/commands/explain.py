@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cacheunit_build.cli.context import OK, Context, with_context
-from cacheunit_build.cli.options import format_option, target_option
+from cacheunit_build.cli.options import format_option, price_option, target_option
 from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.domain.protocols import Selection
 
@@ -20,23 +20,33 @@ from cacheunit_build.domain.protocols import Selection
     is_flag=True,
     help="Show which leading units artifacts share, and what would make them share more.",
 )
+@price_option
 @format_option
 @with_context
-def explain(context: Context, name: str | None, target: str | None, form: str, *, show_sharing: bool) -> int:
+def explain(
+    context: Context, name: str | None, target: str | None, model: str | None, form: str, *, show_sharing: bool
+) -> int:
     """Explain an artifact: its inputs, its plan with the reason, and what changed since the lock."""
     from cacheunit_build.builder.explain import explain as explain_artifacts
+    from cacheunit_build.cli.prices import targets_with_prices
     from cacheunit_build.reports.explain import explain_blocks, explain_json
 
     selection = Selection(names=(name,) if name else (), target=target)
+    if show_sharing and model is not None:
+        raise click.UsageError("--sharing shows no money: it excludes --model")
     if show_sharing:
         return _explain_sharing(context, selection, form)
     if name is None:
         raise click.UsageError("Missing argument 'NAME': the prefix to explain, or use --sharing for all")
     explanations = explain_artifacts(context.adapters(), selection)
+    targets, target_prices = targets_with_prices(context, {item.artifact.target for item in explanations}, model)
+    prices = {name: price for name, found in targets.items() if (price := target_prices.of(found)) is not None}
+    for note in target_prices.notes(targets.values()):
+        context.remark(f"note: {note}")
     if form == "json":
-        print_json(explain_json(explanations))
+        print_json(explain_json(explanations, prices))
     else:
-        print_blocks(explain_blocks(explanations))
+        print_blocks(explain_blocks(explanations, prices))
     return OK
 
 
