@@ -62,9 +62,9 @@ def main() -> None:
 
 
 def print_tools(tools: Sequence[Mapping[str, object]]) -> None:
-    """Prints a row for each form of tools: its tokens minus those of JSON, and in brackets the margin of an estimate."""
+    """Prints a row for each form of tools: its tokens minus those of JSON, and the margin of an estimate."""
     numbers = [number for number in NUMBERS_OF_TOOLS if number <= len(tools)]
-    print(f"\n| form of tools | {' | '.join(f'{number} tool{"s" * (number > 1)}' for number in numbers)} |")
+    print(f"\n| form of tools | {' | '.join(f'{number} of them' for number in numbers)} |")
     print(f"| --- | {' | '.join('---:' for _ in numbers)} |")
     encode = openai_encoding()
     cells = [difference(encode, tools[:number], len(encode(tool_declarations(tools[:number])))) for number in numbers]
