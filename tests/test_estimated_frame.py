@@ -156,6 +156,14 @@ def test_a_target_with_a_frame_that_has_no_place_for_tools_still_refuses_them(sh
     assert (ran.code, "the target's frame has no template for tools" in ran.err) == (2, True)
 
 
+def test_targets_shows_what_the_margin_of_an_estimated_frame_is_for(shop: Project) -> None:
+    shown = (
+        "not published: ±5 tokens around each message, ±10 and ±30 % for tools, counted as declarations of TypeScript"
+    )
+    assert shown in shop.run("targets", "openai-legacy").out
+    assert "not published" not in shop.run("targets", "own").out
+
+
 def test_an_estimated_frame_excludes_another_one(shop: Project) -> None:
     shop.write({"cacheunit.toml": OWN + '[target.own.frame]\nbefore = "<s>"\nestimate = {message_margin = 3}\n'})
     ran = shop.run("targets", "own")

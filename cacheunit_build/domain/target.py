@@ -76,6 +76,12 @@ class FrameEstimate:
     preamble_margin: Annotated[int, Limits(ge=0)] = 250
     """The most tokens of the text that introduces tools and schema."""
 
+    def __str__(self) -> str:
+        """Returns it for people."""
+        form = "declarations of TypeScript" if self.tools == "typescript" else "JSON"
+        schemas = f"±{self.preamble_margin} and ±{self.tools_margin * 100:.0f} % for tools, counted as {form}"
+        return f"not published: ±{self.message_margin} tokens around each message, {schemas}"
+
     def margin(self, *, messages: int, schemas: int) -> int:
         """Returns by how many tokens a count may be off.
 

@@ -44,6 +44,7 @@ def target_lines(target: Target) -> list[str]:
         ("  models", ", ".join(target.models)),
         ("  request", target.request),
         ("  tokenizer", "none: set in the project" if target.tokenizer is None else str(target.tokenizer)),
+        ("  frame", "" if target.frame.estimate is None else str(target.frame.estimate)),
         ("  before", repr(frame.before) if frame.before else ""),
         ("  after", repr(frame.after) if frame.after else ""),
         ("  chat template", frame.chat_template or ""),
