@@ -42,6 +42,14 @@ extends = "anthropic-512"
 models = []
 [target.google]
 extends = "gemini"
+request = "openai-chat"
+[[target.google.options]]
+name = "extra_body.google.cached_content"
+effect = "front"
+claim = "cached content is a prefix of the prompt"
+grade = "documented"
+checked = 2026-11-30
+source = "https://ai.google.dev/gemini-api/docs/openai"
 [target.google.tokenizer]
 estimate = "deepseek-v4"
 margin = 0.5

@@ -225,13 +225,13 @@ class _ArtifactCompiler:
         elif placed.notes:
             plan = PaddingPlan(action="below-minimum", goal=None, reason=placed.notes[0])
         parts = replace(parts, markers=placed.markers)
-        text, request = parts.system.encode(), compact_json(self._loaded.request_format.fragment(parts))
+        text, (request, cached_content) = parts.system.encode(), self._bodies(parts)
         tools = [self._loaded.request_format.framed_tool(tool) for tool in self._tools]
         added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
             prefix=self._variant.name,
             target=self._target.name,
-            entry=self._entry(padded, added, placed, (text, request)),
+            entry=self._entry(padded, added, placed, (text, request, cached_content)),
             unit=self._target.cache.unit or 0,
             plan=plan,
             lookups=(*self._rendered.lookups, *self._loaded.lookups),
@@ -240,6 +240,7 @@ class _ArtifactCompiler:
             record=record,
             text=text,
             request=request,
+            cached_content=cached_content,
             padding_text=padding,
             framed_prefix=padded.framed_prefix,
             unstable=padded.unstable,
@@ -251,10 +252,18 @@ class _ArtifactCompiler:
             options=self._options.values,
         )
 
+    def _bodies(self, parts: PrefixParts) -> tuple[bytes, bytes | None]:
+        """Returns the request fragment, and the body that stores the prefix where a target needs one, as JSON."""
+        request_format = self._loaded.request_format
+        if not self._target.cache.is_stored:
+            return compact_json(request_format.fragment(parts)), None
+        content, request = request_format.stored(parts)
+        return compact_json(request), compact_json(content)
+
     def _entry(
-        self, padded: StaticTokens, padding: int, placed: PlacedMarkers, files: tuple[bytes, bytes]
+        self, padded: StaticTokens, padding: int, placed: PlacedMarkers, files: tuple[bytes, bytes, bytes | None]
     ) -> LockEntry:
-        """Returns the lock entry of an artifact with so many tokens of padding, and its text and request."""
+        """Returns the lock entry of an artifact with so many tokens of padding, and these files."""
         margin = self._loaded.tokenizer.margin
         return LockEntry(
             tokens=padded.tokens,
@@ -265,6 +274,7 @@ class _ArtifactCompiler:
             padding=padding,
             text=fingerprint(files[0]),
             request=fingerprint(files[1]),
+            cached_content=None if files[2] is None else fingerprint(files[2]),
             token_ids=None if margin else fingerprint_ids(padded.ids),
         )
 

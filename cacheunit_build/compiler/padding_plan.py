@@ -79,7 +79,8 @@ def _plan_of_estimate(count: TokenCount, rule: CacheRule) -> PaddingPlan:
     fewest, name = rule.fewest_cached, rule.fewest_name
     cached = rule.caches(count)
     if cached is False:
-        reason = f"{estimate}; at least {fewest - count.high:,} below {name} of {fewest:,}: nothing is cached"
+        outcome = "the provider refuses to store it" if rule.is_stored else "nothing is cached"
+        reason = f"{estimate}; at least {fewest - count.high:,} below {name} of {fewest:,}: {outcome}"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
     if cached is None:
         near = f"{name} of {fewest:,} is within the margin, so it is unknown whether it is cached"
@@ -90,7 +91,7 @@ def _plan_of_estimate(count: TokenCount, rule: CacheRule) -> PaddingPlan:
 
 def _plan_without_unit(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
     """Returns the plan where there is no unit to pad to: the rule has none, or it is unknown."""
-    if tokens < rule.fewest_cached and rule.serves_marked_only:
+    if tokens < rule.fewest_cached and (rule.serves_marked_only or rule.is_stored):
         return _plan_below_minimum(tokens, rule, wanted)
     if tokens < rule.fewest_cached:
         reason = f"{_missing(tokens, rule)}{_when_filling_pays(rule, wanted)}"

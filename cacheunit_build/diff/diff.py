@@ -268,7 +268,7 @@ class _Comparison:
 
 def _contents(key: ArtifactKey, entry: LockEntry) -> tuple[object, ...]:
     """Returns what an artifact and its renamed copy have in common: target and fingerprints."""
-    return key[1], entry.text, entry.request, entry.token_ids
+    return key[1], entry.text, entry.request, entry.cached_content, entry.token_ids
 
 
 def _of_entries_alone(difference: Difference, old: LockEntry, new: LockEntry, *, sources_failed: bool) -> Difference:

@@ -56,7 +56,7 @@ class Snapshot:
         """Returns the content blocks of an artifact's request, in the order that providers read them."""
         if artifact.key not in self._blocks:
             request_format = self.target(artifact).request_format
-            self._blocks[artifact.key] = request_format.content_blocks(json.loads(artifact.request))
+            self._blocks[artifact.key] = request_format.content_blocks(json.loads(artifact.content))
         return self._blocks[artifact.key]
 
     def marked_blocks(self, artifact: Artifact) -> tuple[int, ...]:

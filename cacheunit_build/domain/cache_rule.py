@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     # At run time, a result is imported where it is made: `load` reads a rule, and creating these classes takes 2 ms.
     from cacheunit_build.domain.cache_results import ChangeImpact, Cost, PaddingGain, Prediction
 
-CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
-MarkerName = Literal["cache_control", "prompt_cache_breakpoint"]
+CacheKind = Literal["blocks", "breakpoints", "tokens", "stored", "unknown"]
+MarkerName = Literal["cache_control", "prompt_cache_breakpoint", "cachePoint"]
 OptionEffect = Literal["front", "text", "examples", "cache"]
 """What the value of a request option changes: it puts text in front of the prefix, it changes the text of the prefix,
 it changes only what stands in front of the worked examples, or the provider keeps a cache of its own for each value."""
@@ -30,6 +30,7 @@ MILLION = 1_000_000
 _WHY_NO_PADDING: dict[CacheKind, str] = {
     "tokens": "any common prefix is reused, so padding saves nothing",
     "breakpoints": "the marked prefix is reused to the token, so padding saves nothing",
+    "stored": "the whole prefix is stored and reused, so padding saves nothing",
     "unknown": "the target's cache rule is unknown, so nothing is padded",
     "blocks": "the target's cache unit is unknown, so nothing is padded",
 }
@@ -68,7 +69,7 @@ class CacheRule:
 
     kind: CacheKind = "unknown"
     """What is reused: whole units of a common prefix (blocks), a marked prefix as a whole (breakpoints), every common
-    token (tokens)."""
+    token (tokens), a prefix that a request of its own stores at the provider, as a whole (stored)."""
     unit: Annotated[int, Limits(gt=0, le=MOST_UNIT)] | None = None
     """The tokens in one cache unit, of blocks; unknown if left out."""
     minimum: Annotated[int, Limits(ge=0)] | None = None
@@ -131,6 +132,11 @@ class CacheRule:
         return self.kind == "breakpoints"
 
     @property
+    def is_stored(self) -> bool:
+        """Whether a request of its own stores the prefix, and later ones name it."""
+        return self.kind == "stored"
+
+    @property
     def is_known(self) -> bool:
         """Whether enough is known to tell how many tokens are reused."""
         return self.kind != "unknown" and (self.kind != "blocks" or self.unit is not None)
@@ -184,6 +190,7 @@ class CacheRule:
         breakpoints    -     1,024  1,100 1,300   1,300   1,300
         breakpoints    -     1,024  1,100 1,300   1,299   1,100
         breakpoints    -     1,024  none          1,300       0
+        stored         -     4,096  -             5,000   5,000
 
         With one dropped unit, the first row gives 128.
 
@@ -243,6 +250,8 @@ class CacheRule:
         from cacheunit_build.domain.cache_results import ChangeImpact
 
         first = common_prefix(*ids)
+        if self.is_stored and first < max(map(len, ids)):  # another prefix is stored anew
+            return ChangeImpact(first=first, still_cached=0, recomputed=new.tokens)
         written = [*old.markers[:whole_blocks], *(marker for marker in old.markers if marker in new.markers)]
         still_cached = self.reusable(first, written)
         stored = TokenCount(tokens=self._stored(first, written), margin=max(old.margin, new.margin))

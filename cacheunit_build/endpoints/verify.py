@@ -105,6 +105,7 @@ def verify(
     if len(names) > 1:
         raise fail(f"artifacts of several targets are selected: {', '.join(names)}", hint="choose one with --target")
     for name in names:
+        _refuse_stored(targets[name].target)
         _refuse_too_few_attempts(targets[name].target, settings)
     served_model = settings.model or next(iter(endpoint.models()), None)
     for artifact in artifacts:
@@ -113,6 +114,13 @@ def verify(
         if model is None:
             raise fail("the endpoint does not list its models", hint="name one with --model")
         yield from _Verification(ArtifactRequests(artifact, loaded, endpoint, model), settings).run()
+
+
+def _refuse_stored(target: Target) -> None:
+    """Raises an error for a target that stores prefixes at the provider, which costs money by the hour."""
+    if target.cache.is_stored:
+        message = f'target "{target.name}" stores prefixes at the provider, which verify does not do'
+        raise fail(message, hint="store one by prefix.cached_content, and compare responses by prefix.observe()")
 
 
 def _refuse_too_few_attempts(target: Target, settings: VerifySettings) -> None:

@@ -260,8 +260,9 @@ def _option_faults(manifest: Manifest) -> Iterator[Fault]:
         yield manifest.fault(f"{number:,} options are set, more than {_MOST_OPTIONS:,}", "options")
         return
     for key, value in manifest.options.items():
-        part = key.split(".")[0]
-        if part in MANIFEST_KEYS:
+        names = [f"{name}." for name, _ in _leaves(key, value)]
+        part = next((part for part in MANIFEST_KEYS if any(name.startswith(f"{part}.") for name in names)), None)
+        if part is not None:
             hint = f'use the key "{MANIFEST_KEYS[part]}" of the manifest'
             yield manifest.fault(f'"{part}" is a part of the prefix, not an option', "options", key, hint=hint)
         elif not all(key.split(".")):

@@ -63,6 +63,7 @@ def _details(explanation: Explanation) -> list[str]:
         ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
+        ("  cached content", entry.cached_content or ""),
         ("  token ids", entry.token_ids or "not recorded, since the model's own vocabulary is not available"),
         ("  lock", _LOCKED[explanation.locked]),
     ]
@@ -175,6 +176,7 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         "segments": dict(artifact.segments),
         "text": entry.text,
         "request": entry.request,
+        "cached_content": entry.cached_content,
         "token_ids": entry.token_ids,
         "inputs": [
             {"path": lookup.path, "fingerprint": lookup.fingerprint, "asked_by": lookup.asked_by}

@@ -55,6 +55,7 @@ def _entry(entry: LockEntry, unit: int) -> str:
         *([f"lifetimes {', '.join(entry.lifetimes)}"] if entry.lifetimes else []),
         f"text {_short(entry.text)}",
         f"request {_short(entry.request)}",
+        *([] if entry.cached_content is None else [f"cached content {_short(entry.cached_content)}"]),
         *([] if entry.token_ids is None else [f"ids {_short(entry.token_ids)}"]),
     ]
     return "  ".join(fields)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body, marked
+from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +24,9 @@ class AnthropicMessages(RequestFormat):
     marks_tools = True
     needs_marker = True
     system_blocks = True
-    leading_types = frozenset({"tool_result"})
-    unmarkable = frozenset({"thinking", "redacted_thinking"})
+    form = MessageForm(
+        leading_types=frozenset({"tool_result"}), unmarkable=frozenset({"thinking", "redacted_thinking"})
+    )
     # the types of anthropic-sdk-python, 2.15.0: ToolParam and ToolUnionParam; new tools get a name and a date
     tool_keys = frozenset({"allowed_callers", "defer_loading", "eager_input_streaming", "input_examples"})
     hosted_types = r"[a-z0-9_]+_\d{8}|tool_search_tool_(bm25|regex)|mcp_toolset"

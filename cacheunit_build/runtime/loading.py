@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, axis_values, is_artifact_name, variant_name
+from cacheunit_build.domain.file_names import (
+    CACHED_CONTENT,
+    LOCK_FILE,
+    REQUEST,
+    TEXT,
+    axis_values,
+    is_artifact_name,
+    variant_name,
+)
 from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
 from cacheunit_build.domain.names import composed
 from cacheunit_build.domain.paths import normal_path
@@ -74,10 +82,12 @@ def load(
     if not is_artifact_name(full_name, chosen):
         raise fail(f"the lock is broken: {full_name!r} and {chosen!r} cannot name an artifact", path=str(lock_path))
     base = folder_below(folder, f"{normal_path(str(settings_table(folder).get('build', 'build')))}/{full_name}")
-    text = verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
-    fragment = verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
+    text = verified_bytes(base.joinpath(f"{chosen}{TEXT}"), entry["text"])
+    fragment = verified_bytes(base.joinpath(f"{chosen}{REQUEST}"), entry["request"])
+    stored = entry.get("cached_content")
+    content = None if stored is None else verified_bytes(base.joinpath(f"{chosen}{CACHED_CONTENT}"), stored)
     if locked is not None:
-        _loaded.setdefault(key, Prefix((full_name, chosen), locked, (text, fragment)))
+        _loaded.setdefault(key, Prefix((full_name, chosen), locked, (text, fragment, content)))
     return _loaded[key]
 
 
