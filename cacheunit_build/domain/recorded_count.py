@@ -65,7 +65,7 @@ class RecordedCount:
     def share(self) -> float:
         """The margin as a share of the tokens, rounded so that the bounds are those of the margin: 3 of 1,234."""
         digits = max(_FEWEST_DIGITS, len(str(self.tokens)))
-        return self.margin * 10**digits // self.tokens / 10**digits
+        return float(Fraction(self.margin * 10**digits // self.tokens, 10**digits))
 
 
 class RecordedCounts:
@@ -116,10 +116,6 @@ class CountedTokens:
     scale: Fraction = Fraction(1)
     note: str | None = None
 
-    def scaled(self, tokens: int) -> int:
-        """Returns the tokens of the model for a number of tokens in front of a position inside the prefix."""
-        return round(tokens * self.scale)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimatedRequest:
@@ -159,7 +155,7 @@ class EstimatedRequest:
             return plain
         inner = min(margin, scaled_margin or margin)
         exact = counts.of(prefix, target, self.model, self.request)
-        if exact is not None and exact.estimate == self.estimate and exact.vocabulary == self.vocabulary:
+        if exact is not None:
             return CountedTokens(
                 tokens=exact.tokens,
                 margin=exact.share,
