@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cacheunit_build.diff.results import Difference, Part
     from cacheunit_build.diff.snapshot import Snapshot
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.lock import ArtifactKey
+    from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.source_map import SourceChain
 
 
@@ -40,15 +40,17 @@ class ArtifactDiff:
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
         """Returns a difference with what stays cached, the first change, cost and texts of a changed artifact."""
         target = self._new.target(new).target
-        old_rule = self._old.target(old).target.cache
+        old_rule, old_entry = self._old.target(old).target.cache, _restated(old, new)
+        if (old.text, old.request, old.cached_content) == (new.text, new.request, new.cached_content) and new.estimated:
+            return replace(difference, still_cached=new.entry.tokens, recomputed=0)  # only the count changed
         impact = self._impact(old, new)
-        same_tokens = impact.first == old.entry.tokens == new.entry.tokens
+        same_tokens = impact.first == old_entry.tokens == new.entry.tokens
         return replace(
             difference,
             still_cached=impact.still_cached,
             recomputed=impact.recomputed,
             first=self._first_change(old, new, None if same_tokens else impact.first),
-            cost=target.cache.cost(impact.still_cached, (old.entry, old_rule), new.entry),
+            cost=target.cache.cost(impact.still_cached, (old_entry, old_rule), new.entry),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
             why=impact.why,
@@ -91,7 +93,8 @@ class ArtifactDiff:
             return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
         ids = self._old.ids(old), self._new.ids(new)
         whole_blocks = self._markers_found(old, new)
-        impact = target.target.cache.impact(old.entry, new.entry, ids, whole_blocks=whole_blocks)
+        entries = _restated(old, new), new.entry
+        impact = target.target.cache.impact(*entries, ids, whole_blocks=whole_blocks, scale=new.scale)
         return self._with_options(impact, old, new)
 
     def _markers_found(self, old: Artifact, new: Artifact) -> int:
@@ -184,6 +187,20 @@ class ArtifactDiff:
         maps = self._new.maps(new).turns[index : index + 1], self._old.maps(old).turns[index : index + 1]
         new_chains, old_chains = ([found.at(offset) for found in side if offset < len(found.text)] for side in maps)
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())
+
+
+def _restated(old: Artifact, new: Artifact) -> LockEntry:
+    """Returns the lock entry of the old version with tokens as the new version counts them.
+
+    An estimate of 1,000 tokens is restated as 1,300 where the new version has a recorded count of 1.3 tokens for each.
+    """
+    if old.scale == new.scale and old.margin == new.margin:
+        return old.entry
+    ratio = new.scale / old.scale
+    markers = sorted({round(round(marker / old.scale) * new.scale) for marker in old.entry.markers})
+    tokens = max([round(old.entry.tokens * ratio), *markers])
+    kept = old.entry.lifetimes if len(markers) == len(old.entry.markers) else ()
+    return replace(old.entry, tokens=tokens, markers=tuple(markers), margin=new.margin, lifetimes=kept)
 
 
 def _option_chain(old: Artifact, new: Artifact) -> SourceChain:

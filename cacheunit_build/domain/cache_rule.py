@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
@@ -236,6 +237,7 @@ class CacheRule:
         ids: tuple[Sequence[int], Sequence[int]],
         *,
         whole_blocks: int | None = None,
+        scale: Fraction = Fraction(1),
     ) -> ChangeImpact:
         """Returns what a cache that holds the old version of a prefix serves of the new one.
 
@@ -246,11 +248,13 @@ class CacheRule:
             whole_blocks: how many of the old markers end where a content block of the new request ends, which is near
                 enough to a marker of it to be looked up. Only these serve breakpoints, since a marker ends a whole
                 block, and those that the new version has too. None for all.
+            scale: static tokens for each token id, which of an estimate are those of another vocabulary.
         """
         from cacheunit_build.domain.cache_results import ChangeImpact
 
-        first = common_prefix(*ids)
-        if self.is_stored and first < max(map(len, ids)):  # another prefix is stored anew
+        common = common_prefix(*ids)
+        first = round(common * scale)
+        if self.is_stored and common < max(map(len, ids)):  # another prefix is stored anew
             return ChangeImpact(first=first, still_cached=0, recomputed=new.tokens)
         written = [*old.markers[:whole_blocks], *(marker for marker in old.markers if marker in new.markers)]
         still_cached = self.reusable(first, written)
