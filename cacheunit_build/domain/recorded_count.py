@@ -145,7 +145,7 @@ class EstimatedRequest:
 
         estimate  recorded for these bytes  for former bytes (estimate)  result
         1,100     1,234 ±3                  -                            1,234 ±3, recorded
-        1,100     -                         1,300 (1,000)                1,430 ± the margin of scaled estimates
+        1,100     -                         1,300 ±4 (1,000)             1,430 ± the margin of scaled estimates + 0.3 %
         1,100     -                         1,300 (500)                  1,100 ± the margin of the estimate: too unlike
         1,100     -                         -                            1,100 ± the margin of the estimate
         """
@@ -162,7 +162,7 @@ class EstimatedRequest:
                 counted="recorded",
                 inner_margin=max(inner, exact.share),
                 scale=Fraction(exact.tokens, self.estimate),
-                note=f"{_VERBS[exact.how]} by the provider on {exact.day} for {exact.model}",
+                note=f"{_VERBS[exact.how]} the provider on {exact.day} for {exact.model}",
             )
         last = counts.last(prefix, target, self.model)
         if last is None or scaled_margin is None or not self._is_like(last):
@@ -170,9 +170,8 @@ class EstimatedRequest:
         scale = Fraction(last.tokens, last.estimate)
         note = f"scaled by the count of {last.day} for {last.model}, of former bytes"
         tokens = max(1, round(self.estimate * scale))
-        return CountedTokens(
-            tokens=tokens, margin=scaled_margin, counted="estimate", inner_margin=scaled_margin, scale=scale, note=note
-        )
+        off = min(margin, round(scaled_margin + last.share, 4))
+        return CountedTokens(tokens=tokens, margin=off, counted="estimate", inner_margin=off, scale=scale, note=note)
 
     def _is_like(self, former: RecordedCount) -> bool:
         """Returns whether a former version is near enough in length, and was estimated by the same vocabulary."""
@@ -180,4 +179,4 @@ class EstimatedRequest:
         return former.vocabulary == self.vocabulary and longer <= shorter * _MOST_GROWTH
 
 
-_VERBS = {"counted": "recorded", "reported": "reported"}
+_VERBS = {"counted": "recorded from", "reported": "reported by"}
