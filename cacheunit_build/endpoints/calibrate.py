@@ -39,6 +39,10 @@ USER_TEXT = "a"
 """The user's message in all requests that are counted: one letter, so that it has one token or more."""
 
 
+_NO_ROUTE = (404, 405)
+"""The statuses of an endpoint that does not have a route."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A prefix that a provider is asked to count.
@@ -202,14 +206,14 @@ def calibrate(
     for question in calibration.questions:
         if question.model not in alone:
             alone[question.model] = _count(endpoint, question, {})
-        count = _static_tokens(question, _count(endpoint, question, question.fragment), alone[question.model], day)
+        count = static_count(question, _count(endpoint, question, question.fragment), alone[question.model], day)
         counts.append(count)
         if progress is not None:
             progress(count)
     return tuple(counts)
 
 
-def _static_tokens(question: Question, whole: int, alone: int, day: str) -> RecordedCount:
+def static_count(question: Question, whole: int, alone: int, day: str) -> RecordedCount:
     """Returns the static tokens that follow from the count of a whole request, and of the user's words alone.
 
     whole  alone  fewest  most   recorded
@@ -251,8 +255,11 @@ def _with_hint(fault: Fault, question: Question, route: CountRoute) -> Fault:
     hint = fault.hint
     if hint is not None and "--model" in hint:
         hint = f'set "count_model" of target "{question.target}" to a model of the endpoint; it is "{question.model}"'
-    missing = f"if it has no route {route.route.path}, it does not count; --url names the base URL of the API"
-    return replace(fault, message=f"{_name(question)}: {fault.message}", hint=hint or missing)
+    elif hint is None and any(f"answers {status}:" in fault.message for status in _NO_ROUTE):
+        hint = f"does it count? its route would be {route.route.path}; --url names the base URL of the API"
+    elif hint is None:
+        hint = "nothing was recorded: try again later, or name fewer prefixes"
+    return replace(fault, message=f"{_name(question)}: {fault.message}", hint=hint)
 
 
 def _name(question: Question) -> str:
