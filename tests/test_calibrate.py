@@ -263,11 +263,7 @@ def test_git_merges_the_counts_of_two_branches_by_line(project: Project, provide
 @pytest.mark.parametrize(
     ("changes", "message", "hint"),
     [
-        (
-            {"path": "/v2"},
-            "answers 404: no such route",
-            "its route would be messages/count_tokens; --url names the base URL",
-        ),
+        ({"path": "/v2"}, "answers 404: no such route", "its route would be messages/count_tokens"),
         ({"key": "right"}, "answers 401: invalid key", "set the API key in CACHEUNIT_API_KEY"),
         ({"models": ("other",)}, "answers 404: the model mock-1 does not exist", '"count_model" of target "t"'),
         ({"failures": [{"object": "nothing"}]}, 'no whole number in "input_tokens"', "--url names"),

@@ -49,12 +49,11 @@ def calibrate(
     from cacheunit_build.endpoints.calibrate import plan_calibration, record
     from cacheunit_build.reports.calibrate import calibrate_blocks, calibrate_json
 
-    adapters = context.adapters()
-    calibration = plan_calibration(adapters, Selection(names=names, target=target), lint_gate())
+    calibration = plan_calibration(context.adapters(), Selection(names=names, target=target), lint_gate())
     counts: tuple[RecordedCount, ...] = ()
     if calibration.questions and not dry_run:
         counts = _ask(context, calibration, url, key_env, max_requests, timeout)
-        record(adapters, counts)
+        record(context.adapters(), counts)  # opened again, since others may have written meanwhile
     if form == "json":
         print_json(calibrate_json(calibration, counts))
     else:

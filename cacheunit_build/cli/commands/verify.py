@@ -23,7 +23,6 @@ from cacheunit_build.domain.protocols import Selection
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cacheunit_build.domain.protocols import Adapters
     from cacheunit_build.endpoints.verify import VerifyResult
 
 
@@ -98,13 +97,13 @@ def verify(
         model=model,
         record_day=today() if record else None,
     )
-    results, adapters = [], context.adapters()
+    results = []
     with open_endpoint(url, key_env, max_requests, timeout) as endpoint:
-        for result in verify_artifacts(adapters, endpoint, selection, settings):
+        for result in verify_artifacts(context.adapters(), endpoint, selection, settings):
             _report_progress(context, result)
             results.append(result)
     if record:
-        _record(context, adapters, results)
+        _record(context, results)
     if form == "json":
         print_json(verify_json(results))
     else:
@@ -112,12 +111,12 @@ def verify(
     return OK if has_passed(results) else DIFFERENT
 
 
-def _record(context: Context, adapters: Adapters, results: Sequence[VerifyResult]) -> None:
+def _record(context: Context, results: Sequence[VerifyResult]) -> None:
     """Writes the counts that responses reported into the counts file."""
     from cacheunit_build.endpoints.calibrate import record
 
     counts = [result.recorded for result in results if result.recorded is not None]
-    record(adapters, counts)
+    record(context.adapters(), counts)  # opened again, since others may have written meanwhile
     for result in results:
         if result.recorded is None and result.verdict != "warm-up":
             name = f"{result.prefix} for {result.target}"
