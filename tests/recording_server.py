@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+CACHED = 7
+"""The cached tokens that each answer reports."""
 ANSWERS: Mapping[str, Any] = {
     "/completions": {
         "id": "c",
@@ -26,6 +28,12 @@ ANSWERS: Mapping[str, Any] = {
         "created": 0,
         "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}],
+        "usage": {
+            "prompt_tokens": 9,
+            "completion_tokens": 1,
+            "total_tokens": 10,
+            "prompt_tokens_details": {"cached_tokens": CACHED},
+        },
     },
     "/responses": {
         "id": "r",
@@ -36,6 +44,13 @@ ANSWERS: Mapping[str, Any] = {
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
+        "usage": {
+            "input_tokens": 9,
+            "input_tokens_details": {"cached_tokens": CACHED},
+            "output_tokens": 1,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 10,
+        },
     },
     "/messages": {
         "id": "m",
@@ -44,14 +59,17 @@ ANSWERS: Mapping[str, Any] = {
         "model": "m",
         "content": [{"type": "text", "text": "Yes."}],
         "stop_reason": "end_turn",
-        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "usage": {"input_tokens": 2, "cache_read_input_tokens": CACHED, "output_tokens": 1},
     },
-    ":generateContent": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Yes."}]}}]},
+    ":generateContent": {
+        "candidates": [{"content": {"role": "model", "parts": [{"text": "Yes."}]}}],
+        "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": CACHED},
+    },
     "/cachedContents": {"name": "cachedContents/recorded", "model": "models/m"},
     "/converse": {
         "output": {"message": {"role": "assistant", "content": [{"text": "Yes."}]}},
         "stopReason": "end_turn",
-        "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
+        "usage": {"inputTokens": 2, "cacheReadInputTokens": CACHED, "outputTokens": 1, "totalTokens": 10},
         "metrics": {"latencyMs": 1},
     },
 }

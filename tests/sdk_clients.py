@@ -29,6 +29,8 @@ def configure(environment: pytest.MonkeyPatch, url: str) -> None:
         "AWS_CONFIG_FILE": "-",
         "AWS_SHARED_CREDENTIALS_FILE": "-",
         "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
     }
     for name, value in values.items():
         environment.setenv(name, value)

@@ -227,6 +227,8 @@ def test_the_body_is_a_new_value_and_none_for_other_targets(stored: Project) -> 
     found.cached_content["tools"].clear()
     assert found.cached_content == json.loads(stored.read(CONTENT))
     assert found.tools == ("now",)
+    entry = json.loads(stored.read("cacheunit.lock"))["prefixes"]["a"]["gemini-explicit"]
+    assert found.fingerprint == entry["cached_content"]  # all fragments of such prefixes may be equal
     assert prefix(stored, "plain", "gemini").cached_content is None
 
 

@@ -65,7 +65,7 @@ class ArtifactDiff:
         others = [old for old in self._old.artifacts.values() if old.target == new.target]
         impacts = [(self._impact(old, new), old.prefix) for old in others]
         uncached = ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
-        best, shares = max(impacts, key=lambda item: item[0].still_cached or 0, default=(uncached, ""))
+        best, shares = max(impacts, key=lambda item: _certainty(item[0]), default=(uncached, ""))
         return replace(
             difference,
             still_cached=best.still_cached,
@@ -92,25 +92,37 @@ class ArtifactDiff:
         if target.identity.tokenizer != self._old.target(old).identity.tokenizer:
             return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
         ids = self._old.ids(old), self._new.ids(new)
-        whole_blocks = self._markers_found(old, new)
-        entries = _restated(old, new), new.entry
-        impact = target.target.cache.impact(*entries, ids, whole_blocks=whole_blocks, scale=new.scale)
+        if self._key(self._old, old) != self._key(self._new, new):
+            return ChangeImpact(
+                first=round(common_prefix(*ids) * new.scale), still_cached=0, recomputed=new.entry.tokens
+            )
+        entry = _restated(old, new)
+        found = self._markers_found(old, new, entry)
+        impact = target.target.cache.impact(entry, new.entry, ids, found=found, scale=new.scale)
         return self._with_options(impact, old, new)
 
-    def _markers_found(self, old: Artifact, new: Artifact) -> int:
-        """Returns how many of the old markers a request with the new artifact finds the entries of.
+    def _key(self, snapshot: Snapshot, artifact: Artifact) -> str | None:
+        """Returns the value by which requests with an artifact choose a cache; None where they all share one."""
+        return artifact.variant.manifest.cache_key if snapshot.target(artifact).target.cache.key else None
+
+    def _markers_found(self, old: Artifact, new: Artifact, entry: LockEntry) -> tuple[int, ...]:
+        """Returns the old markers whose entries a request with the new artifact finds, as tokens in front of them.
 
         The blocks in front of such a marker are the same, and it is near enough to a marker of the new request.
+
+        Args:
+            old: the old artifact.
+            new: the new artifact.
+            entry: the lock entry of the old one, as the new version counts.
         """
         same = common_prefix(self._old.blocks(old), self._new.blocks(new))
         marker, ends = self._new.target(new).target.cache.marker, self._new.marked_blocks(new)
         look_back = LOOK_BACK.get(marker or "", 0)
-        found = [
-            any(0 <= end - marked < look_back for end in ends)
-            for marked in self._old.marked_blocks(old)
-            if marked <= same
-        ]
-        return max((number for number, is_found in enumerate(found, 1) if is_found), default=0)
+        return tuple(
+            tokens
+            for marked, tokens in zip(self._old.marked_blocks(old), entry.markers, strict=True)
+            if marked <= same and any(0 <= end - marked < look_back for end in ends)
+        )
 
     def _with_options(self, impact: ChangeImpact, old: Artifact, new: Artifact) -> ChangeImpact:
         """Returns an impact with what changed options do to the cache, where the token ids do not show it."""
@@ -196,11 +208,17 @@ def _restated(old: Artifact, new: Artifact) -> LockEntry:
     """
     if old.scale == new.scale and old.margin == new.margin:
         return old.entry
-    ratio = new.scale / old.scale
-    markers = sorted({round(round(marker / old.scale) * new.scale) for marker in old.entry.markers})
-    tokens = max([round(old.entry.tokens * ratio), *markers])
-    kept = old.entry.lifetimes if len(markers) == len(old.entry.markers) else ()
-    return replace(old.entry, tokens=tokens, markers=tuple(markers), margin=new.margin, lifetimes=kept)
+    markers: list[int] = []
+    for marker in old.entry.markers:
+        after = markers[-1] + 1 if markers else 0
+        markers.append(max(after, round(round(marker / old.scale) * new.scale)))
+    tokens = max([round(round(old.entry.tokens / old.scale) * new.scale), *markers])
+    return replace(old.entry, tokens=tokens, markers=tuple(markers), margin=new.margin)
+
+
+def _certainty(impact: ChangeImpact) -> tuple[int, bool]:
+    """Returns the order of impacts: the most tokens that are known to be cached, then unknown ones, then none."""
+    return impact.still_cached or 0, impact.still_cached is None
 
 
 def _option_chain(old: Artifact, new: Artifact) -> SourceChain:

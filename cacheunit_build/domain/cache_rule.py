@@ -236,7 +236,7 @@ class CacheRule:
         new: CountedPrefix,
         ids: tuple[Sequence[int], Sequence[int]],
         *,
-        whole_blocks: int | None = None,
+        found: Sequence[int] | None = None,
         scale: Fraction = Fraction(1),
     ) -> ChangeImpact:
         """Returns what a cache that holds the old version of a prefix serves of the new one.
@@ -245,20 +245,21 @@ class CacheRule:
             old: the version in the cache.
             new: the new version.
             ids: the static token ids of the old and of the new version.
-            whole_blocks: how many of the old markers end where a content block of the new request ends, which is near
-                enough to a marker of it to be looked up. Only these serve breakpoints, since a marker ends a whole
-                block, and those that the new version has too. None for all.
+            found: those of the old markers whose entries a request with the new version finds, where its content
+                blocks were compared; None where only the tokens are known. A block stays the same even where its last
+                token merges with a block that was added behind it, so these may exceed the common tokens by one.
             scale: static tokens for each token id, which of an estimate are those of another vocabulary.
         """
         from cacheunit_build.domain.cache_results import ChangeImpact
 
-        common = common_prefix(*ids)
-        first = round(common * scale)
-        if self.is_stored and common < max(map(len, ids)):  # another prefix is stored anew
+        first = round(common_prefix(*ids) * scale)
+        if self.is_stored and first < round(max(map(len, ids)) * scale):  # another prefix is stored anew
             return ChangeImpact(first=first, still_cached=0, recomputed=new.tokens)
-        written = [*old.markers[:whole_blocks], *(marker for marker in old.markers if marker in new.markers)]
-        still_cached = self.reusable(first, written)
-        stored = TokenCount(tokens=self._stored(first, written), margin=max(old.margin, new.margin))
+        shared, written = first, old.markers
+        if found is not None and self.serves_marked_only:
+            shared, written = max(found, default=0), found
+        still_cached = self.reusable(shared, written)
+        stored = TokenCount(tokens=self._stored(shared, written), margin=max(old.margin, new.margin))
         why = self._why_unknown(stored)
         if why is not None or still_cached is None:
             return ChangeImpact(first=first, still_cached=None, recomputed=None, why=why)

@@ -308,8 +308,10 @@ class RequestFormat(ABC):
 
 def _tool_name(tool: Json) -> str:
     """Returns the name of a tool in any format; of a hosted one without a name, its type or its only key."""
-    kind, inner = next(iter(tool.items())) if len(tool) == 1 else (tool.get("type"), tool.get("function", tool))
-    return str(inner.get("name") or kind or "")
+    if len(tool) == 1 and "type" not in tool:  # {"toolSpec": {"name": "search"}}, {"googleSearch": {}}
+        ((kind, inner),) = tool.items()
+        return str(inner.get("name") or kind)
+    return str(tool.get("function", tool).get("name") or tool.get("type", ""))
 
 
 def openai_response_format(schema: ResponseSchema) -> Json:

@@ -122,13 +122,15 @@ def _load_from_sources(name: str, full_name: str, target: str | None, root: str 
 
 def _not_locked(name: str, full_name: str, prefixes: Collection[str]) -> CacheunitError:
     """Returns the error for a name that is not locked; where only variants of it are, with their axes and values."""
+    given = dict(axis_values(full_name.partition("@")[2]))
+    variants = [dict(axis_values(variant.partition("@")[2])) for variant in prefixes if variant.startswith(f"{name}@")]
+    # Not every combination of values is a variant: those that go with the given ones are named, if there are any.
+    agreeing = [variant for variant in variants if given.items() <= variant.items()]
     values: dict[str, dict[str, None]] = {}
-    for variant in prefixes:
-        prefix, _, axes = variant.partition("@")
-        for axis, value in axis_values(axes) if prefix == name else ():
+    for variant in agreeing or variants:
+        for axis, value in variant.items():
             values.setdefault(axis, {})[value] = None
-    given = {axis for axis, _ in axis_values(full_name.partition("@")[2])}
-    if not values or given == values.keys():
+    if not values or given.keys() == values.keys():
         return fail(f'no prefix "{full_name}" is locked', hint=did_you_mean(full_name, prefixes))
     axes = " and ".join(f"{axis}=" for axis in values)
     listed = "; ".join(f"{axis} is one of {', '.join(values[axis])}" for axis in values)
@@ -141,5 +143,6 @@ def _chosen_target(name: str, target: str | None, entries: Mapping[str, Any]) ->
     if target is None:
         raise fail(f'prefix "{name}" has several targets', hint=f"set target= to one of {', '.join(entries)}")
     if target not in entries:
-        raise fail(f'prefix "{name}" is not locked for target "{target}"', hint=did_you_mean(target, entries))
+        hint = did_you_mean(target, entries) or f"it is locked for {', '.join(entries)}"
+        raise fail(f'prefix "{name}" is not locked for target "{target}"', hint=hint)
     return target

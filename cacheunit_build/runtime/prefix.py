@@ -49,7 +49,7 @@ class Prefix:
         text: the system text with its padding.
         tokens: static tokens, as the lock has them.
         counted: `exact` or `estimate`.
-        fingerprint: of the request fragment, as the lock has it.
+        fingerprint: of the request fragment, or of the body that stores the prefix, as the lock has it.
         state: `locked`, or `development` for one that `load(…, dev=True)` compiled from sources that changed since.
     """
 
@@ -90,7 +90,11 @@ class Prefix:
 
         entry, identity = locked
         values: dict[str, Any] = {"name": key[0], "target": key[1], "text": files[0].decode(), "_fragment": files[1]}
-        values |= {"tokens": entry.tokens, "counted": entry.counted, "fingerprint": entry.request}
+        values |= {
+            "tokens": entry.tokens,
+            "counted": entry.counted,
+            "fingerprint": entry.cached_content or entry.request,
+        }
         values |= {
             "state": state,
             "_content": files[2],
