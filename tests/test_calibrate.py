@@ -18,6 +18,7 @@ from mock_server import Engine, serving
 
 from cacheunit_build.cli.commands.watch import project_opener
 from cacheunit_build.cli.context import Context
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.recorded_count import EstimatedRequest, RecordedCount, RecordedCounts
 from cacheunit_build.domain.token_count import TokenCount
 from cacheunit_build.endpoints.calibrate import Question, static_count
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import CommandResult, Project
+
+    from cacheunit_build.domain.errors import Fault
 
 RULES = "".join(f"Rule {number}: keep the answer short, and name the source of each claim.\n" for number in range(90))
 COUNTS = "cacheunit.counts"
@@ -136,6 +139,11 @@ def test_the_recorded_numbers_of_every_provider_are_within_their_margin(
         assert high - low <= 2 * 4, "half of the 7 tokens that frame one letter, rounded up, to each side"
         assert high - low < (bounds(before[name])[1] - bounds(before[name])[0]) / 50
         assert entry["padding"] == 0
+        if "markers" in entry and not (form, name) == (
+            "openai-responses",
+            "c",
+        ):  # its last marker is on a user's message
+            assert entry["markers"][-1] == entry["tokens"]
     assert "recorded from the provider on" in project.run("-v", "build").out
     assert project.check()["ok"]
 
@@ -159,6 +167,15 @@ def test_an_edited_prefix_is_scaled_and_the_others_stay_as_they_are(
     project.build()
     assert {entry["counted"] for entry in entries(project).values()} == {"recorded"}
     assert len(lines(project)) == 4, "the counts of former bytes are gone"
+
+
+def test_keys_and_lifetimes_are_no_tokens(project: Project, provider: Provider) -> None:
+    project.write({**FILES, "cacheunit.toml": settings("openai-responses")})
+    calibrate(project, provider)
+    project.write({"cacheunit.toml": f'project = "acme"\n{settings("openai-responses")}'})
+    project.edit("prefixes/a.yaml", "system", "cache: {ttl: 12h}\nsystem")
+    project.build()
+    assert {entry["counted"] for entry in entries(project).values()} == {"recorded"}
 
 
 def test_only_what_has_no_count_is_asked_for(shop: Project, provider: Provider) -> None:
@@ -588,3 +605,20 @@ def test_what_is_written_is_read_again() -> None:
     data = counts_bytes(counts)
     assert parse_counts(data, COUNTS).counts == counts.counts
     assert [json.loads(line).get("prefix") for line in data.splitlines()] == [None, "ü/a", "ü/b", "ü/c"]
+
+
+_PIECES = st.sampled_from([*'{}[]:,"\n\0ü1', "true", "version", *LINE, *map(str, LINE.values())])
+_TEXTS = st.lists(_PIECES, max_size=40).map(lambda parts: "".join(parts).encode())
+
+
+@given(st.binary(max_size=80) | _TEXTS, st.booleans())
+def test_any_bytes_are_counts_or_an_error_at_the_file(data: bytes, after_the_version: bool) -> None:
+    data = b'{"version": 1}\n' * after_the_version + data
+    faults: tuple[Fault, ...] = ()
+    try:
+        counts = parse_counts(data, COUNTS)
+    except CacheunitError as error:
+        faults = error.faults
+    else:
+        assert parse_counts(counts_bytes(counts), COUNTS).counts == counts.counts
+    assert {fault.path for fault in faults} <= {COUNTS}
