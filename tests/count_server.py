@@ -63,7 +63,7 @@ class Provider:
     role: int = 3
     end: int = 1
     behind: int = 2
-    preamble: int = 40
+    preamble: int = 400
     key: str | None = None
     models: tuple[str, ...] = ("mock-1",)
     failures: list[Any] = field(default_factory=list)

@@ -151,7 +151,7 @@ class MarkerPlacer:
     def _tokens_in_front(self, place: MarkerPlace) -> int | None:
         """Returns the tokens of the model in front of the end of a place; None where it ends behind the static ones."""
         tokens = self._tokens_to(place)
-        return None if tokens is None else round(tokens * self._counted.scale)
+        return None if tokens is None else self._counted.scale(tokens)
 
     def _count(self, tokens: int) -> TokenCount:
         """Returns a number of tokens in front of a place with its margin, which is larger inside of the prefix."""

@@ -39,4 +39,5 @@ def estimated_request(parts: PrefixParts, shared_blocks: int, loaded: LoadedTarg
         vocabulary=loaded.tokenizer.identity,
         margins=(loaded.tokenizer.margin, None if spec is None else spec.scaled_margin),
         model=target.counted_model,
+        tools=bool(parts.tools),
     )

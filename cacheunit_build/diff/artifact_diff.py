@@ -93,9 +93,7 @@ class ArtifactDiff:
             return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
         ids = self._old.ids(old), self._new.ids(new)
         if self._key(self._old, old) != self._key(self._new, new):
-            return ChangeImpact(
-                first=round(common_prefix(*ids) * new.scale), still_cached=0, recomputed=new.entry.tokens
-            )
+            return ChangeImpact(first=new.scale(common_prefix(*ids)), still_cached=0, recomputed=new.entry.tokens)
         entry = _restated(old, new)
         found = self._markers_found(old, new, entry)
         impact = target.target.cache.impact(entry, new.entry, ids, found=found, scale=new.scale)
@@ -204,15 +202,15 @@ class ArtifactDiff:
 def _restated(old: Artifact, new: Artifact) -> LockEntry:
     """Returns the lock entry of the old version with tokens as the new version counts them.
 
-    An estimate of 1,000 tokens is restated as 1,300 where the new version has a recorded count of 1.3 tokens for each.
+    An estimate of 1,000 tokens is restated as 1,300 where the new version has a recorded count of 1.3 for each.
     """
     if old.scale == new.scale and old.margin == new.margin:
         return old.entry
     markers: list[int] = []
     for marker in old.entry.markers:
         after = markers[-1] + 1 if markers else 0
-        markers.append(max(after, round(round(marker / old.scale) * new.scale)))
-    tokens = max([round(round(old.entry.tokens / old.scale) * new.scale), *markers])
+        markers.append(max(after, new.scale(old.scale.inverse(marker))))
+    tokens = max([new.scale(old.scale.inverse(old.entry.tokens)), *markers])
     return replace(old.entry, tokens=tokens, markers=tuple(markers), margin=new.margin)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.file_names import CACHED_CONTENT, REQUEST, TEXT
+from cacheunit_build.domain.token_count import TokenScale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ class Artifact:
         tools: the tools that it was made from.
         options: the values of request options that are frozen in it, by name.
         estimated: what a provider is asked to count of it; None for a target with the model's own vocabulary.
-        scale: its static tokens for each token of `framed_prefix` by the target's vocabulary; 1 but for an estimate.
+        scale: turns tokens of `framed_prefix` by the target's vocabulary into static tokens: others for an estimate.
     """
 
     record: ArtifactRecord
@@ -119,7 +119,7 @@ class Artifact:
     options: Mapping[str, Any] = field(default_factory=dict)
     cached_content: bytes | None = None
     estimated: EstimatedRequest | None = None
-    scale: Fraction = Fraction(1)
+    scale: TokenScale = field(default_factory=TokenScale)
 
     @property
     def content(self) -> bytes:

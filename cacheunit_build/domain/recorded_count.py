@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.token_count import TokenScale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +51,8 @@ class RecordedCount:
     """The static tokens of the same bytes by the vocabulary of the estimate."""
     vocabulary: Annotated[str, _FINGERPRINT]
     """The fingerprint of that vocabulary."""
+    tools: bool = False
+    """Whether it has tools, which providers put text of their own in front of."""
 
     def __post_init__(self) -> None:
         """Raises ValueError where the margin is not smaller than the number of tokens."""
@@ -105,7 +108,7 @@ class CountedTokens:
         margin: the share by which it may be off; 0 for an exact one.
         counted: where it comes from.
         inner_margin: the share by which a position inside the prefix may be off.
-        scale: tokens of the model for each token of the vocabulary that the positions inside are counted by.
+        scale: turns positions inside the prefix, by the vocabulary of the estimate, into tokens of the model.
         note: what the plan says of it; None for nothing.
     """
 
@@ -113,7 +116,7 @@ class CountedTokens:
     margin: float
     counted: Counted
     inner_margin: float
-    scale: Fraction = Fraction(1)
+    scale: TokenScale = field(default_factory=TokenScale)
     note: str | None = None
 
 
@@ -128,6 +131,7 @@ class EstimatedRequest:
         margins: the share by which such an estimate may be off, and that by which one scaled by a recorded count may;
             None where the target has no such margin.
         model: the model whose counts the target takes; None where it names none.
+        tools: whether it has tools.
     """
 
     body: bytes
@@ -135,6 +139,7 @@ class EstimatedRequest:
     vocabulary: str
     margins: tuple[float, float | None]
     model: str | None
+    tools: bool = False
     request: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -161,22 +166,43 @@ class EstimatedRequest:
                 margin=exact.share,
                 counted="recorded",
                 inner_margin=max(inner, exact.share),
-                scale=Fraction(exact.tokens, self.estimate),
+                scale=self._scale(exact.tokens, self.estimate),
                 note=f"{_VERBS[exact.how]} the provider on {exact.day} for {exact.model}",
             )
         last = counts.last(prefix, target, self.model)
         if last is None or scaled_margin is None or not self._is_like(last):
             return plain
-        scale = Fraction(last.tokens, last.estimate)
+        scale = self._scale(last.tokens, last.estimate)
         note = f"scaled by the count of {last.day} for {last.model}, of former bytes"
-        tokens = max(1, round(self.estimate * scale))
+        tokens = max(1, scale(self.estimate))
         off = min(margin, round(scaled_margin + last.share, 4))
         return CountedTokens(tokens=tokens, margin=off, counted="estimate", inner_margin=off, scale=scale, note=note)
 
+    def _scale(self, tokens: int, estimate: int) -> TokenScale:
+        """Returns the scale from the estimate of a prefix to its recorded count.
+
+        Without tools, every token of the estimate is worth the same. With tools, the text in front of them is in the
+        count too, and does not grow with the prefix: the worth of a token is held within the scaled margin, and the
+        rest stands in front.
+
+        tools  tokens  estimate  scaled margin  rate  offset
+        no     1,300   1,000     0.15           1.3   0
+        yes    1,100   1,000     0.15           1.1   0
+        yes    1,500   1,000     0.15           1.15  350
+        """
+        rate, margin = Fraction(tokens, estimate), Fraction(str(self.margins[1] or self.margins[0]))
+        if self.tools:
+            rate = min(max(rate, 1 - margin), 1 + margin)
+        return TokenScale(offset=tokens - rate * estimate, rate=rate)
+
     def _is_like(self, former: RecordedCount) -> bool:
-        """Returns whether a former version is near enough in length, and was estimated by the same vocabulary."""
+        """Returns whether a former version was estimated by the same vocabulary, and is near enough in length and kind.
+
+        The text that a provider puts in front of tools may be hundreds of tokens.
+        """
         shorter, longer = sorted((self.estimate, former.estimate))
-        return former.vocabulary == self.vocabulary and longer <= shorter * _MOST_GROWTH
+        same_kind = former.vocabulary == self.vocabulary and former.tools == self.tools
+        return same_kind and longer <= shorter * _MOST_GROWTH
 
 
 _VERBS = {"counted": "recorded from", "reported": "reported by"}

@@ -54,6 +54,7 @@ class Question:
         estimate: its static tokens by the vocabulary of the estimate.
         request: the fingerprint of the bytes that are counted.
         vocabulary: the fingerprint of the vocabulary of the estimate.
+        tools: whether it has tools.
         fragment: these bytes, parsed.
         request_format: the format of its requests.
         recorded: the count of the same bytes that is recorded already; None where there is none.
@@ -65,6 +66,7 @@ class Question:
     estimate: int
     request: str
     vocabulary: str
+    tools: bool
     fragment: Mapping[str, Any]
     request_format: RequestFormat
     recorded: RecordedCount | None
@@ -82,6 +84,7 @@ class Question:
             day=day,
             estimate=self.estimate,
             vocabulary=self.vocabulary,
+            tools=self.tools,
         )
 
 
@@ -181,6 +184,7 @@ def question_of(artifact: Artifact, loaded: LoadedTarget) -> Question:
         estimate=max(1, estimated.estimate),
         request=estimated.request,
         vocabulary=estimated.vocabulary,
+        tools=estimated.tools,
         fragment=json.loads(estimated.body),
         request_format=loaded.request_format,
         recorded=loaded.counts.of(artifact.prefix, artifact.target, estimated.model, estimated.request),

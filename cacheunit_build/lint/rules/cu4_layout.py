@@ -100,7 +100,7 @@ def volatile_before_stable(
         count: text -> number of tokens.
     """
     tokens, unit = artifact.entry.tokens, cache.unit_or_none(artifact.margin)
-    before = round(count(artifact.framed_prefix[:offset]) * artifact.scale)
+    before = artifact.scale(count(artifact.framed_prefix[:offset]))
     after = tokens - before
     if after < (unit or _LONG):
         return None
