@@ -15,6 +15,7 @@ from count_server import Provider, counting
 from hypothesis import given
 from hypothesis import strategies as st
 from mock_server import Engine, serving
+from sdk_clients import client, close_clients, configure
 
 from cacheunit_build.cli.commands.watch import project_opener
 from cacheunit_build.cli.context import Context
@@ -27,7 +28,7 @@ from cacheunit_build.request_formats.formats import FORMATS
 from cacheunit_build.watching.session import WatchSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from conftest import CommandResult, Project
@@ -200,6 +201,41 @@ def test_gemini_is_sent_the_whole_request_and_not_its_contents_alone(project: Pr
     request = body["generateContentRequest"]
     assert request["model"] == "models/mock-1"
     assert {"systemInstruction", "tools", "contents"} <= request.keys()
+
+
+SDK_COUNTS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "anthropic-messages": lambda request: client("anthropic").messages.count_tokens(**request),
+    "openai-responses": lambda request: client("openai").responses.input_tokens.count(**request),
+    "bedrock-converse": lambda request: client("aws").count_tokens(
+        modelId="mock-1", input={"converse": {key: value for key, value in request.items() if key != "model"}}
+    ),
+}
+"""The call of a vendor's client that counts a request."""
+
+
+@pytest.fixture
+def clients(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Points the vendors' own clients at the provider."""
+    client.cache_clear()
+    configure(monkeypatch, provider.url)
+    yield
+    close_clients()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("clients")
+def test_the_vendors_own_clients_ask_the_same(project: Project, provider: Provider) -> None:
+    for form, count in SDK_COUNTS.items():
+        project.write({**FILES, "cacheunit.toml": settings(form)})
+        project.build()
+        calibrate(project, provider, "b@locale=de", path=BASES[form][1])
+        asked = provider.requests[-1]
+        fragment = FORMATS[form].counted(json.loads(project.read("build/b@locale=de/t.json")))
+        keys = {"prompt_cache_key", "prompt_cache_options"}
+        request = FORMATS[form].append_user({key: value for key, value in fragment.items() if key not in keys}, "a")
+        count({**request, "model": "mock-1"})
+        assert provider.requests[-1] == asked, form
+        assert provider.fronts[-1] == provider.fronts[-2]
 
 
 def test_a_marker_that_the_count_removes_does_not_change_what_was_counted(project: Project, provider: Provider) -> None:
