@@ -185,3 +185,23 @@ def test_without_the_vocabulary_a_build_names_the_command_and_writes_nothing(
     assert 'target "openai-legacy": encoding "o200k_base" needs the file o200k_base.tiktoken' in ran.err
     assert 'pip install "cacheunit-build[openai]"' in ran.err
     assert shop.snapshot() == before
+
+
+def test_an_estimate_in_its_own_vocabulary_takes_recorded_counts(shop: Project) -> None:
+    shop.write({"cacheunit.toml": OWN.replace("[target.own.tok", 'count_model = "gpt-6-sol"\n[target.own.tok', 1)})
+    estimate = built(shop, "targets: [own]\ntools: [tools/tools.json]\n")
+    (asked,) = shop.run("calibrate", "--dry-run", "--format", "json").json["asked"]
+    assert (asked["prefix"], asked["estimate"]) == ("a", estimate["tokens"])
+    ran = shop.run("verify", "http://localhost:1", "a", "--record")
+    assert (ran.code, "nothing to record" in ran.err) == (2, False)
+    built(shop, "targets: [own]\n")
+    plan = shop.run("calibrate", "--dry-run", "--format", "json").json
+    assert (plan["asked"], plan["exact"]) == ([], 1)
+    ran = shop.run("verify", "http://localhost:1", "a", "--record")
+    assert "counts with the model's own vocabulary: there is nothing to record" in ran.err
+
+
+def test_openai_chat_has_no_route_that_counts(shop: Project) -> None:
+    built(shop, "targets: [openai-legacy]\n")
+    ran = shop.run("calibrate", "--dry-run")
+    assert (ran.code, 'the API of format "openai-chat" has no route that counts tokens' in ran.err) == (2, True)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.estimated_frame import concatenated, estimated_tokens, joined_parts
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
 from cacheunit_build.compiler.turns import takes_json_arguments
 from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.file_names import COUNTS_FILE
 from cacheunit_build.domain.fingerprint import fingerprint, fingerprint_json
 from cacheunit_build.domain.front_options import SYSTEM_MESSAGE, TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
+from cacheunit_build.domain.recorded_count import RecordedCounts
 from cacheunit_build.domain.target import FrameEstimate
+from cacheunit_build.lockfile.counts import read_counts
 from cacheunit_build.request_formats.formats import FORMATS
 from cacheunit_build.templating.chat_template import ChatTemplate, load_chat_template
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cacheunit_build.domain.prompt import Tool, TurnChange
-    from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
+    from cacheunit_build.domain.protocols import CompileInputs, SourceFiles, Tokenizer
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Frame, RequestOption, Target
     from cacheunit_build.request_formats.base import RequestFormat
@@ -38,6 +41,8 @@ class LoadedTarget:
         frame: returns the text that the model reads of a conversation.
         frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
+        counts: the recorded counts of the project; none for a target with the model's own vocabulary.
+        counts_lookups: the file that has them, which an estimate depends on.
         json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
         moves_system_messages: whether the frame puts a later system message in front, or lets it replace the first one.
     """
@@ -49,6 +54,8 @@ class LoadedTarget:
     vocabulary_lookups: tuple[Lookup, ...]
     moves_system_messages: bool = False
     json_arguments: bool = False
+    counts: RecordedCounts = field(default_factory=RecordedCounts)
+    counts_lookups: tuple[Lookup, ...] = ()
 
     @property
     def request_format(self) -> RequestFormat:
@@ -58,7 +65,7 @@ class LoadedTarget:
     @property
     def lookups(self) -> tuple[Lookup, ...]:
         """The files of the project that it was loaded from."""
-        return (*self.frame_lookups, *self.vocabulary_lookups)
+        return (*self.frame_lookups, *self.vocabulary_lookups, *self.counts_lookups)
 
     @property
     def traceable(self) -> bool:
@@ -201,6 +208,7 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
         tokenizer = tokenizer.without_control_tokens()
     if start:
         tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(target.frame, before=start))
+    may_estimate = bool(tokenizer.margin) or (target.frame.unknown and FORMATS[target.request].has_messages)
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
@@ -211,7 +219,14 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
         vocabulary_lookups=vocabulary,
         moves_system_messages=not target.frame.plain and changes_with_system_message(frame),
         json_arguments=not target.frame.plain and takes_json_arguments(frame),
+        counts=read_counts(adapters.files) if may_estimate else RecordedCounts(),
+        counts_lookups=(_counts_lookup(adapters.files),) if may_estimate else (),
     )
+
+
+def _counts_lookup(files: SourceFiles) -> Lookup:
+    data = files.read(COUNTS_FILE)
+    return Lookup(path=COUNTS_FILE, fingerprint=None if data is None else fingerprint(data))
 
 
 def _start_text(target: Target, tokenizer: Tokenizer) -> str:

@@ -215,6 +215,9 @@ class Endpoint(Protocol):
             CacheunitError: the endpoint does not answer, or not with JSON.
         """
 
+    def ask(self, route: EndpointRoute, model: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Returns the JSON that a route answers to a body; raises what `send` raises."""
+
     def models(self) -> Sequence[str]:
         """Returns the names of the models that it serves; empty where it does not list them."""
 

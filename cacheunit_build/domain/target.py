@@ -39,6 +39,8 @@ class TokenizerSpec:
     """A known target whose vocabulary is used instead, where the model's own is not available."""
     margin: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     """The share by which an estimate may be off."""
+    scaled_margin: Annotated[float, Limits(gt=0, lt=1)] | None = None
+    """The share by which an estimate may be off that is scaled by the last recorded count of the same prefix."""
 
     def __post_init__(self) -> None:
         if sum(source is not None for source in (self.package, self.path, self.encoding, self.estimate)) != 1:
@@ -47,6 +49,8 @@ class TokenizerSpec:
             raise ValueError('needs "package" and "file" together')
         if (self.estimate is None) != (self.margin == 0):
             raise ValueError('needs "estimate" and a "margin" above 0 together')
+        if self.scaled_margin is not None and self.estimate is None:
+            raise ValueError('has a "scaled_margin", which only an "estimate" has')
 
     def __str__(self) -> str:
         """Returns the source as a person would name it."""
@@ -171,6 +175,8 @@ class TargetKeys:
     """A description for people."""
     models: tuple[str, ...] = ()
     """The models that use this target."""
+    count_model: Annotated[str, Limits(min_length=1)] | None = None
+    """The model whose recorded counts stand for the target, where it is for several."""
     request: FormatName
     """The format of requests."""
     tokenizer: TokenizerSpec | None = None
@@ -192,3 +198,8 @@ class Target(TargetKeys):
     """A target by its name."""
 
     name: str
+
+    @property
+    def counted_model(self) -> str | None:
+        """The model whose recorded counts stand for the target; None where several do, and none is chosen."""
+        return self.count_model or (self.models[0] if len(self.models) == 1 else None)

@@ -54,7 +54,7 @@ def explain_blocks(explanations: Sequence[Explanation], prices: PricesByTarget |
         (
             item.artifact.prefix,
             item.artifact.target,
-            tokens_cell(item.artifact.entry.tokens, item.artifact.margin),
+            tokens_cell(item.artifact.entry.tokens, item.artifact.margin, item.artifact.entry.counted),
             item.artifact.entry.counted,
             f"{item.artifact.unit:,}" if item.artifact.unit else "-",
             f"{item.artifact.entry.padding:,}",
@@ -70,7 +70,7 @@ def _details(explanation: Explanation, price: FoundPrice | None) -> list[str]:
     """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
     facts = [
-        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {_counted(explanation)}"),
+        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin, entry.counted)} static, {_counted(explanation)}"),
         ("  later turns", _later_turns(artifact)),
         ("  unstable", _unstable(artifact)),
         ("  literal", _literal(artifact)),
@@ -103,7 +103,9 @@ def _details(explanation: Explanation, price: FoundPrice | None) -> list[str]:
 def _markers(artifact: Artifact) -> str:
     """Returns how many tokens stand in front of each marker, with its lifetime where the request asks for one."""
     entry = artifact.entry
-    places = [f"after {tokens_cell(marker, artifact.margin)} tokens" for marker in entry.markers]
+    inner = [f"~{marker:,}" if artifact.estimated else f"{marker:,}" for marker in entry.markers[:-1]]
+    last = [tokens_cell(marker, artifact.margin, entry.counted) for marker in entry.markers[-1:]]
+    places = [f"after {marker} tokens" for marker in (*inner, *last)]
     if len(entry.lifetimes) == len(places):
         places = [f"{place} ({lifetime})" for place, lifetime in zip(places, entry.lifetimes, strict=True)]
     return ", ".join(places)
@@ -111,6 +113,8 @@ def _markers(artifact: Artifact) -> str:
 
 def _counted(explanation: Explanation) -> str:
     entry = explanation.artifact.entry
+    if entry.counted == "recorded":
+        return "recorded from the provider"
     return "an estimate" if explanation.artifact.margin else f"{entry.counted} ({explanation.engine})"
 
 
@@ -118,7 +122,7 @@ def _later_turns(artifact: Artifact) -> str:
     """Returns what later turns of a conversation do to the static tokens; empty for an estimate."""
     turns = artifact.later_turns
     if turns is None:
-        return "" if artifact.margin else "assumed to leave the prefix unchanged, since the frame is fixed text"
+        return "" if artifact.estimated else "assumed to leave the prefix unchanged, since the frame is fixed text"
     shown = ", ".join(f'"{shape}"' for shape in turns.refused[:_MOST_SHAPES])
     more = f" and {len(turns.refused) - _MOST_SHAPES} more" if len(turns.refused) > _MOST_SHAPES else ""
     refused = f"; refused by the frame: {shown}{more}" if turns.refused else ""
@@ -165,7 +169,7 @@ def _literal(artifact: Artifact) -> str:
 def _units(artifact: Artifact) -> str:
     if not artifact.unit:
         return ""
-    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact)
+    units = "not aligned, since the count is not exact" if artifact.margin else unit_text(artifact)
     return f"{units} (unit of {artifact.unit:,})"
 
 
