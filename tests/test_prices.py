@@ -6,7 +6,7 @@ import datetime as dt
 import re
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -166,6 +166,9 @@ def test_several_models_and_none_asked_for_load_no_price_list() -> None:
     target = Target(name="t", request="text", models=("a", "b"))
     assert prices.of(target) is None
     assert not list(prices.notes([target]))
+    counted = TargetPrices(Listed).of(replace(target, models=("a", "model-a"), count_model="model-a"))
+    assert counted is not None
+    assert counted[0].input == 4
 
 
 @pytest.mark.usefixtures("listed")
@@ -186,6 +189,20 @@ def test_money_stands_in_no_lock_and_changes_no_byte(changed: tuple[Project, Pat
 def test_sharing_and_a_model_exclude_each_other(changed: tuple[Project, Path]) -> None:
     ran = changed[0].run("explain", "--sharing", "--model", "model-a")
     assert (ran.code, "it excludes --model" in ran.err) == (2, True)
+
+
+def test_calibrate_shows_what_the_counted_tokens_cost(
+    changed: tuple[Project, Path], listed: Callable[[PriceList | None], None]
+) -> None:
+    project, _ = changed
+    report = project.run("calibrate", "--dry-run", "--format", "json").json
+    price = {"target": "own", "model": "model-a", "input": 4.0, "currency": "USD"}
+    assert report["prices"] == [price | {"source": "a list 1.0, data of 2026-11-03"}]
+    text = project.run("calibrate", "--dry-run").out
+    assert f"~{report['asked'][0]['estimate'] * 4 / 1_000_000:.4g} USD\n" in text
+    assert "own: 4.0 USD for a million uncached input tokens, model-a (a list 1.0, data of 2026-11-03)\n" in text
+    listed(None)
+    assert "USD" not in project.run("calibrate", "--dry-run").out
 
 
 # The package genai-prices

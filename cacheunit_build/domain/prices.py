@@ -44,12 +44,16 @@ class PriceOrigin:
     source: str
 
 
+FoundPrice = tuple[Price, PriceOrigin | None]
+"""A price, and where it comes from if it is not the target's own."""
+
+
 class TargetPrices:
     """The prices of targets: their own, else that of their model in a price list.
 
     Args:
         load: returns the price list, None if it is not installed; called at most once, and only if it is needed.
-        model: the model whose prices are wanted; None for the only model of each target.
+        model: the model whose prices are wanted; None for the model that counts of each target are for.
     """
 
     def __init__(self, load: Callable[[], PriceList | None], model: str | None = None) -> None:
@@ -57,7 +61,7 @@ class TargetPrices:
         self._model = model
         self._loaded: list[PriceList | None] = []
 
-    def of(self, target: Target) -> tuple[Price, PriceOrigin | None] | None:
+    def of(self, target: Target) -> FoundPrice | None:
         """Returns the price of a target, and where it comes from if it is not the target's own; None if unknown."""
         if target.price is not None:
             return target.price, None
@@ -85,7 +89,7 @@ class TargetPrices:
     def _model_of(self, target: Target) -> str | None:
         """Returns the model whose price is that of a target; None where it is not clear which."""
         if self._model is None:
-            return target.models[0] if len(target.models) == 1 else None
+            return target.counted_model
         return self._model if not target.models or is_listed_model(self._model, target.models) else None
 
     def _price_list(self) -> PriceList | None:

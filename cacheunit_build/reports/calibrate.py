@@ -5,28 +5,56 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.file_names import COUNTS_FILE
-from cacheunit_build.reports.formatting import Block, Table, plural
+from cacheunit_build.reports.formatting import Block, Table, plural, price_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from cacheunit_build.domain.prices import FoundPrice
     from cacheunit_build.domain.recorded_count import RecordedCount
-    from cacheunit_build.endpoints.calibrate import Calibration
+    from cacheunit_build.endpoints.calibrate import Calibration, Question
 
-_RIGHT = (3, 4)
+    PricesByModel = Mapping[tuple[str, str], FoundPrice]
+
+_RIGHT = (3, 4, 5)
 
 
-def calibrate_blocks(calibration: Calibration, counts: Sequence[RecordedCount], *, dry_run: bool) -> list[Block]:
-    """Returns a row for each artifact that was counted, or with `dry_run` would be, and a summary."""
-    header = ("prefix", "target", "model", "estimate", "recorded")
+def calibrate_blocks(
+    calibration: Calibration, counts: Sequence[RecordedCount], prices: PricesByModel, *, dry_run: bool
+) -> list[Block]:
+    """Returns a row for each artifact that was counted, or with `dry_run` would be, the prices, and a summary.
+
+    Args:
+        calibration: what was asked.
+        counts: the answers.
+        prices: the prices that are known, by target and model.
+        dry_run: whether nothing was sent.
+    """
+    header = ("prefix", "target", "model", "estimate", "recorded", *(("cost per request",) if prices else ()))
     answers = {(count.prefix, count.target): recorded_cell(count) for count in counts}
+    tokens = {(count.prefix, count.target): count.tokens for count in counts}
     rows = [
-        (item.prefix, item.target, item.model, f"~{item.estimate:,}", answers.get((item.prefix, item.target), "-"))
+        (
+            *(item.prefix, item.target, item.model, f"~{item.estimate:,}"),
+            answers.get((item.prefix, item.target), "-"),
+            *((_money(item, tokens.get((item.prefix, item.target)), prices),) if prices else ()),
+        )
         for item in calibration.questions
     ]
-    table: list[Block] = [Table(header=header, rows=rows, right=_RIGHT)] if rows else []
-    return [*table, [_summary(calibration, dry_run=dry_run)]]
+    table: list[Block] = [Table(header=header, rows=rows, right=_RIGHT[: len(header) - 3])] if rows else []
+    lines = [f"{target}: {price_text(*price)}" for (target, _), price in prices.items()]
+    return [*table, *([lines] if lines else []), [_summary(calibration, dry_run=dry_run)]]
+
+
+def _money(question: Question, recorded: int | None, prices: PricesByModel) -> str:
+    """Returns what a prefix costs in a request without a cache, `~` in front of an estimate; `-` without a price."""
+    found = prices.get((question.target, question.model))
+    if found is None:
+        return "-"
+    tokens, estimate = (question.estimate, "~") if recorded is None else (recorded, "")
+    return f"{estimate}{tokens * found[0].input / MILLION:.4g} {found[0].currency}"
 
 
 def recorded_cell(count: RecordedCount) -> str:
@@ -49,8 +77,8 @@ def _summary(calibration: Calibration, *, dry_run: bool) -> str:
     return f'{plural(asked, "artifact")} counted{rest}; {COUNTS_FILE} written: run "cacheunit build"'
 
 
-def calibrate_json(calibration: Calibration, counts: Sequence[RecordedCount]) -> dict[str, Any]:
-    """Returns the report as JSON values."""
+def calibrate_json(calibration: Calibration, counts: Sequence[RecordedCount], prices: PricesByModel) -> dict[str, Any]:
+    """Returns the report as JSON values; for the arguments, see `calibrate_blocks`."""
     keys = ("prefix", "target", "model", "estimate", "request")
     return {
         "counts": [asdict(count) for count in counts],
@@ -58,4 +86,8 @@ def calibrate_json(calibration: Calibration, counts: Sequence[RecordedCount]) ->
         "unchanged": [asdict(item.recorded) for item in calibration.unchanged if item.recorded is not None],
         "exact": calibration.exact,
         "uncountable": calibration.uncountable,
+        "prices": [
+            {"target": target, "model": model, **asdict(price), "source": None if origin is None else origin.source}
+            for (target, model), (price, origin) in prices.items()
+        ],
     }

@@ -193,7 +193,7 @@ def _unknown_lines(diff: DiffResult) -> Iterator[str]:
 def _price_lines(diff: DiffResult) -> Iterator[str]:
     """Yields the prices that are not the targets' own, each once, with the day of the data."""
     lines = (
-        f"{item.target}: {price_text(item.price)}, {item.price_origin.model} ({item.price_origin.source})"
+        f"{item.target}: {price_text(item.price, item.price_origin)}"
         for item in diff.differences
         if item.price is not None and item.price_origin is not None and item.cost is not None and item.cost.is_known
     )

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from cacheunit_build.builder.explain import Explanation
     from cacheunit_build.builder.results import InputChange
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.prices import PriceOrigin
+    from cacheunit_build.domain.prices import FoundPrice
     from cacheunit_build.domain.prompt import Lookup
     from cacheunit_build.domain.target import Price
 
-    FoundPrice = tuple[Price, PriceOrigin | None]
     PricesByTarget = Mapping[str, FoundPrice]
 
 _LOCKED = {
@@ -80,7 +79,7 @@ def _details(explanation: Explanation, price: FoundPrice | None) -> list[str]:
         ("  lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
         ("  predicted", _predicted(explanation)),
         ("  money", "" if price is None else _money(explanation, price[0])),
-        ("  price", "" if price is None else _price(*price)),
+        ("  price", "" if price is None else price_text(*price)),
         ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
@@ -152,10 +151,6 @@ def _money(explanation: Explanation, price: Price) -> str:
         shown.append(f"{estimate}{cold:.4g} where it is written to the cache, {estimate}{warm:.4g} from a warm cache")
         shown.append(f"{estimate}{cost.warm * price.input:,.4g} {price.currency} per 1M requests from a warm cache")
     return "; ".join(shown)
-
-
-def _price(price: Price, origin: PriceOrigin | None) -> str:
-    return price_text(price) if origin is None else f"{price_text(price)}, {origin.model} ({origin.source})"
 
 
 def _unstable(artifact: Artifact) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import Counted
+    from cacheunit_build.domain.prices import PriceOrigin
     from cacheunit_build.domain.target import Price
 
 _MOST_NAMES = 8
@@ -162,6 +163,7 @@ def with_former_keys(report: dict[str, Any], former: Mapping[str, str]) -> dict[
     return report | {old: report[new] for old, new in former.items()}
 
 
-def price_text(price: Price) -> str:
-    """Returns `1.25 USD for a million uncached input tokens`."""
-    return f"{price.input:,} {price.currency} for a million uncached input tokens"
+def price_text(price: Price, origin: PriceOrigin | None = None) -> str:
+    """Returns `1.25 USD for a million uncached input tokens`, and the model and source of a price from a list."""
+    found = "" if origin is None else f", {origin.model} ({origin.source})"
+    return f"{price.input:,} {price.currency} for a million uncached input tokens{found}"

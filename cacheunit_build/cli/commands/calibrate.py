@@ -46,6 +46,7 @@ def calibrate(
     Providers count for free, and no model is run. The counts go into cacheunit.counts, to be committed: builds take
     them while the bytes are the same. A run that fails records nothing.
     """
+    from cacheunit_build.cli.prices import prices_by_model
     from cacheunit_build.endpoints.calibrate import plan_calibration, record
     from cacheunit_build.reports.calibrate import calibrate_blocks, calibrate_json
 
@@ -54,10 +55,11 @@ def calibrate(
     if calibration.questions and not dry_run:
         counts = _ask(context, calibration, url, key_env, max_requests, timeout)
         record(context.adapters(), counts)  # opened again, since others may have written meanwhile
+    prices = prices_by_model(context, [(item.target, item.model) for item in calibration.questions])
     if form == "json":
-        print_json(calibrate_json(calibration, counts))
+        print_json(calibrate_json(calibration, counts, prices))
     else:
-        print_blocks(calibrate_blocks(calibration, counts, dry_run=dry_run))
+        print_blocks(calibrate_blocks(calibration, counts, prices, dry_run=dry_run))
     return OK
 
 
