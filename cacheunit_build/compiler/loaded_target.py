@@ -106,9 +106,13 @@ class LoadedTarget:
         return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
 
     def framed_tools(self, tools: Sequence[Tool]) -> tuple[Mapping[str, Any], ...]:
-        """Returns the tools that the frame gets: for an exact count without hosted ones, whose text is not known."""
-        framed = self.request_format.framed_tool
-        return tuple(framed(tool) for tool in tools if tool.hosted is None or self.tokenizer.margin)
+        """Returns the tools that the frame gets: without those that the provider keeps out of the prefix.
+
+        For an exact count also without hosted ones, whose text is not known.
+        """
+        framed, is_deferred = self.request_format.framed_tool, self.request_format.is_deferred
+        counted = (tool for tool in tools if tool.hosted is None or self.tokenizer.margin)
+        return tuple(framed(tool) for tool in counted if not is_deferred(tool))
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)

@@ -74,8 +74,8 @@ def marker_places(parts: PrefixParts, shared_blocks: int, request_format: Reques
     if last is None:
         return {}
     places: dict[str, MarkerPlace] = {}
-    if parts.tools and request_format.marks_tools:
-        places["tools"] = MarkerPlace(part="tools", index=len(parts.tools) - 1)
+    if tool := request_format.last_markable_tool(parts):
+        places["tools"] = tool
     if shared_blocks:
         places["shared"] = MarkerPlace(part="system", index=shared_blocks - 1)
     # The conversation needs a marker of its own; automatic and implicit modes take one too.

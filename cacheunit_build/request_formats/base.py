@@ -163,7 +163,18 @@ class RequestFormat(ABC):
     def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last part that can carry a marker; None where none can."""
         last = parts.last
-        return None if last is None or (last.part == "tools" and not self.marks_tools) else last
+        return self.last_markable_tool(parts) if last is not None and last.part == "tools" else last
+
+    def last_markable_tool(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last tool that can carry a marker; None where none can."""
+        indexes = (index for index in reversed(range(len(parts.tools))) if not self.is_deferred(parts.tools[index]))
+        index = next(indexes, None) if self.marks_tools else None
+        return None if index is None else MarkerPlace(part="tools", index=index)
+
+    def is_deferred(self, tool: Tool) -> bool:
+        """Returns whether a tool is out of the prefix until the model finds it, so that it cannot carry a marker."""
+        del tool
+        return False
 
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
