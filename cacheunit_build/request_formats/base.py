@@ -30,10 +30,6 @@ _MARKERS: dict[str, Json] = {
 }
 """The value of each marker in a request."""
 
-
-LOOK_BACK: dict[str, int] = {"cache_control": 20, "prompt_cache_breakpoint": 1}
-"""How many blocks, from the one with a marker backwards, are searched for an entry that an earlier request wrote."""
-
 PartName = Literal["tools", "system", "examples"]
 
 
@@ -129,6 +125,7 @@ class RequestFormat(ABC):
         name_key: the key of a request that names such a prefix.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
+        look_back: how many blocks, from one with a marker backwards, are searched for an entry of an earlier request.
         marks_tools: whether a tool can carry a marker.
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
@@ -150,6 +147,7 @@ class RequestFormat(ABC):
     name_key: ClassVar[str] = ""
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
+    look_back: ClassVar[Mapping[str, int]] = {"cache_control": 20, "prompt_cache_breakpoint": 1}
     marks_tools: ClassVar[bool] = False
     needs_marker: ClassVar[bool] = False
     system_blocks: ClassVar[bool] = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.fingerprint import compact_json
@@ -33,6 +33,9 @@ class BedrockConverse(RequestFormat):
     model_key = "modelId"
     tools_path = "toolConfig.tools"
     markers = ("cachePoint",)
+    # documented for Claude, and for no other model:
+    # https://github.com/aws/agent-toolkit-for-aws/blob/main/skills/core-skills/amazon-bedrock/references/prompt-caching.md
+    look_back: ClassVar[Mapping[str, int]] = {"cachePoint": 20}
     marks_tools = True
     needs_marker = True
     system_blocks = True
@@ -84,6 +87,7 @@ class BedrockNova(BedrockConverse):
     """Converse for Amazon's Nova models, which refuse a marker among the tools, and behind results and images."""
 
     name = "bedrock-nova"
+    look_back: ClassVar[Mapping[str, int]] = {"cachePoint": 1}
     marks_tools = False
     form = MessageForm(
         takes_text=False,
