@@ -949,7 +949,7 @@ def test_the_list_of_an_mcp_server_is_a_tool_file(answer: bool) -> None:
         ({"jsonrpc": "2.0", "id": 1, "error": {"code": 1}}, 1, "the JSON-RPC answer has no list of tools"),
         ({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}, 1, "the JSON-RPC answer has no list of tools"),
         ({"tools": {}}, 2, '"tools" must be a list'),
-        ({"tools": []}, None, "the file contains no tools"),
+        ({"tools": []}, 2, "the file contains no tools"),
         ({"result": {"tools": [{"name": "a"}, 5]}, "jsonrpc": "2.0"}, 7, "a tool must be a mapping"),
     ],
 )
