@@ -274,6 +274,19 @@ def test_a_config_of_another_type_is_refused(prefix: Callable[[str, str], Any], 
         prefix("long", "gemini").request([HI], config=config)
 
 
+def _nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("config", [{1: 2}, {"tool_config": {1: 2}}, _nested(5_000)])
+def test_a_config_that_is_no_json_is_a_type_error(prefix: Callable[[str, str], Any], config: Any) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError, match=r"config has the key 1, which must be a str|nested too deeply"):
+        prefix("long", "gemini").request([HI], config=config)
+
+
 def test_messages_are_objects_of_the_client_too(prefix: Callable[[str, str], Any]) -> None:
     said = types.Content(role="model", parts=[types.Part(text="Hello.")])
     assert prefix("long", "gemini").request([HI, said, HI])["contents"][1] is said
