@@ -15,7 +15,7 @@ from cacheunit_build.request_formats.base import Marker, MarkerPlace, PrefixPart
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from conftest import Project
@@ -89,6 +89,20 @@ def test_only_claude_takes_a_marker_among_the_tools() -> None:
     tools_alone = PrefixParts(blocks=(), tools=(SEARCH,))
     assert FORMATS["bedrock-converse"].last_markable(tools_alone) == MarkerPlace(part="tools", index=0)
     assert FORMATS["bedrock-nova"].last_markable(tools_alone) is None
+
+
+@pytest.mark.parametrize(
+    ("turns", "place"),
+    [
+        (TURNS, MarkerPlace(part="examples", index=4)),
+        (TURNS[:4], MarkerPlace(part="examples", index=0)),
+        (TURNS[1:4], MarkerPlace(part="system", index=1)),
+    ],
+)
+def test_nova_takes_no_marker_behind_the_result_of_a_tool(turns: Sequence[Turn], place: MarkerPlace) -> None:
+    prefix = PrefixParts(blocks=("One.", "Two."), tools=(SEARCH,), turns=turns)
+    assert FORMATS["bedrock-nova"].last_markable(prefix) == place
+    assert FORMATS["bedrock-converse"].last_markable(prefix) == prefix.last
 
 
 def test_a_fragment_of_gemini_has_the_order_of_its_client() -> None:

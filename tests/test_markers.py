@@ -185,6 +185,13 @@ def test_a_lifetime_of_the_whole_request_is_an_option_of_it(family: Project) -> 
     assert artifact["lifetimes"] == ["24h"]
 
 
+@pytest.mark.parametrize("target", ["openai-legacy", "gemini-explicit"])
+def test_a_lifetime_that_a_target_has_no_marker_for_is_named(family: Project, target: str) -> None:
+    artifact = built(family, FAMILY.format(targets=target) + "cache: {ttl: {tools: 24h}}\n", target)
+    assert "24h is not used: the target has one lifetime for all, that of the prefix" in artifact["reason"]
+    assert artifact["lifetimes"] == []
+
+
 def test_the_price_of_a_lifetime_is_that_of_its_marker(family: Project, tmp_path: Path) -> None:
     built(family, FAMILY.format(targets="anthropic-512") + "cache: {ttl: {shared: 1h}}\n")
     shutil.copytree(family.root, tmp_path / "old")

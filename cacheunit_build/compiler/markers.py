@@ -160,6 +160,8 @@ def lifetime_notes(manifest: Manifest, rule: CacheRule) -> Iterator[str]:
     missing = [lifetime for lifetime in wanted if not rule.has_lifetime(lifetime)]
     if missing:
         yield f"the target has no lifetime of {' or '.join(missing)}, so the provider's own is used"
+    elif wanted and manifest.cache.ttl.prefix is None and (rule.is_stored or rule.lifetime_option is not None):
+        yield f"{' or '.join(wanted)} is not used: the target has one lifetime for all, that of the prefix"
 
 
 def tokens_in_front(

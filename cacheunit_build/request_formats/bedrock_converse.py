@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.fingerprint import compact_json
-from cacheunit_build.request_formats.base import Json, Marker, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.base import Json, Marker, MarkerPlace, PrefixParts, RequestFormat, body
 from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
@@ -97,6 +97,14 @@ class BedrockNova(BedrockConverse):
         unmarkable=frozenset({"reasoningContent", "toolResult", "toolUse", "image", "document", "video"}),
         marker_blocks=True,
     )
+
+    def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last message that ends with a text, else the last block of system text; None without both."""
+        texts = (index for index, turn in enumerate(parts.turns) if turn.result_of is None and not turn.calls)
+        index = max(texts, default=None)
+        if index is not None:
+            return MarkerPlace(part="examples", index=index)
+        return MarkerPlace(part="system", index=len(parts.blocks) - 1) if parts.blocks else None
 
 
 def _marker(marker: Marker | None) -> list[Json]:
