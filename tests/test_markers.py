@@ -117,6 +117,18 @@ def test_the_shared_marker_ends_the_last_block_that_reads_no_axis(
     assert [mark is not None for mark in marks(fragment(family, name=name)["system"])] == marked
 
 
+@pytest.mark.parametrize(
+    "condition", ["{% if plan == 'pro' %}For pro.{% endif %}", " {% if plan == 'pro' %}P{% endif %} "]
+)
+def test_a_block_that_is_blank_in_one_variant_leaves_the_shared_one_as_it_is(family: Project, condition: str) -> None:
+    family.write({"templates/plan.md": f"{condition}\n"})
+    built(family, FAMILY.format(targets="anthropic-512"))
+    free, pro = (fragment(family, name=f"a@plan={plan}")["system"] for plan in ("free", "pro"))
+    assert free[0] == pro[0]
+    assert marks(free) == [EPHEMERAL, EPHEMERAL]
+    assert marks(pro) == [EPHEMERAL, None, EPHEMERAL]
+
+
 def test_a_build_of_one_variant_places_its_markers_as_a_build_of_all(family: Project) -> None:
     built(family, FAMILY.format(targets="anthropic-512"))
     before = family.read("build/a@plan=pro/anthropic-512.json")
