@@ -417,3 +417,36 @@ def test_tools_are_no_options_of_a_manifest(project: Project) -> None:
     ran = project.run("build")
     assert ran.code == 2
     assert 'short.yaml:3: "toolConfig.tools" is a part of the prefix, not an option' in ran.err
+
+
+@pytest.mark.parametrize(
+    ("examples", "line", "message"),
+    [
+        ("- {role: assistant, text: Hi}", 4, "examples that do not begin with a message of the user"),
+        ("- {role: user, text: A}\n- {role: user, text: B}", 5, "two messages of the user in succession"),
+        (
+            "- {role: user, text: A}\n- {role: assistant, text: B}\n- {role: assistant, text: C}",
+            6,
+            "two messages of the assistant in succession",
+        ),
+    ],
+)
+def test_examples_that_do_not_alternate_are_a_fault_for_converse_only(
+    project: Project, examples: str, line: int, message: str
+) -> None:
+    manifest = f"system: a.j2\ntargets: [{CONVERSE}, anthropic-1024]\nexamples:\n{examples}\n"
+    project.write({"templates/a.j2": "Text.", "prefixes/a.yaml": manifest})
+    ran = project.run("build")
+    assert f'error: prefixes/a.yaml:{line}: target "{CONVERSE}" refuses {message}' in ran.err
+    assert (ran.code, ran.err.count("error: ")) == (2, 1)
+    assert project.run("build", "--target", "anthropic-1024").code == 0
+
+
+def test_the_first_message_behind_the_examples_is_of_the_other_role(project: Project) -> None:
+    manifest = f"system: a.j2\ntargets: [{CONVERSE}]\nexamples: [{{role: user, text: A}}]\n"
+    project.write({"templates/a.j2": "Text.", "prefixes/a.yaml": manifest})
+    project.build()
+    loaded = load("a", root=project.root)
+    assert 'messages[0] has the role "user", as the last example' in refusal(loaded, [HELLO])
+    answer = {"role": "assistant", "content": [{"text": "B"}]}
+    assert len(loaded.request([answer, HELLO])["messages"]) == 3

@@ -130,6 +130,7 @@ class RequestFormat(ABC):
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
         most_markers: how many cache markers a request may carry.
+        alternates: whether the API refuses a request whose messages do not alternate, beginning with one of the user.
         exclusive: request keys of which the API takes only one.
         form: how messages are written.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
@@ -152,6 +153,7 @@ class RequestFormat(ABC):
     needs_marker: ClassVar[bool] = False
     system_blocks: ClassVar[bool] = False
     most_markers: ClassVar[int] = 4
+    alternates: ClassVar[bool] = False
     exclusive: ClassVar[tuple[str, ...]] = ()
     form: ClassVar[MessageForm] = MessageForm()
     has_chat_template: ClassVar[bool] = False

@@ -39,6 +39,8 @@ class BedrockConverse(RequestFormat):
     marks_tools = True
     needs_marker = True
     system_blocks = True
+    # measured: https://github.com/langgenius/dify/issues/12340, https://github.com/langchain-ai/langchain-aws/issues/130
+    alternates = True
     form = _FORM
 
     def fragment(self, parts: PrefixParts) -> Json:
