@@ -235,6 +235,25 @@ def test_a_part_an_empty_value_and_a_repeated_option_are_faults(options: str, me
     assert [(fault.line, fault.message) for fault in caught.value.faults] == [(3, message)]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("{text_format: x}", 'option "text_format" is an argument of a client, not of the API'),
+        (
+            "{previous_response_id: x}",
+            'option "previous_response_id" names what the provider stores, which no build can freeze',
+        ),
+        (
+            "{conversation: {id: x}}",
+            'option "conversation.id" names what the provider stores, which no build can freeze',
+        ),
+    ],
+)
+def test_an_option_that_no_build_can_freeze_is_a_fault(sources: Project, options: str, message: str) -> None:
+    sources.write({"prefixes/a.yaml": f"system: a.j2\ntargets: [openai]\noptions: {options}\n"})
+    assert [(fault["line"], fault["message"]) for fault in faults_of(sources)] == [(3, message)]
+
+
 def test_an_option_that_no_target_lists_is_a_fault_at_its_line(sources: Project) -> None:
     sources.write(
         {

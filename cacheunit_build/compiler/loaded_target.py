@@ -141,9 +141,14 @@ class LoadedTarget:
         return bool(self.tokenizer.margin) or self.frame_estimate(has_parts=has_parts) is not None
 
     def framed_tools(self, tools: Sequence[Tool]) -> tuple[Mapping[str, Any], ...]:
-        """Returns the tools that the frame gets: for an exact count without hosted ones, whose text is not known."""
-        framed, estimated = self.request_format.framed_tool, self.is_estimate(has_parts=bool(tools))
-        return tuple(framed(tool) for tool in tools if tool.hosted is None or estimated)
+        """Returns the tools that the frame gets: without those that the provider keeps out of the prefix.
+
+        For an exact count also without hosted ones, whose text is not known.
+        """
+        framed, is_deferred = self.request_format.framed_tool, self.request_format.is_deferred
+        estimated = self.is_estimate(has_parts=bool(tools))
+        counted = (tool for tool in tools if tool.hosted is None or estimated)
+        return tuple(framed(tool) for tool in counted if not is_deferred(tool))
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)

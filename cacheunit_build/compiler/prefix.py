@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.artifact import compile_artifact
+from cacheunit_build.compiler.example_checks import example_order_faults
 from cacheunit_build.compiler.frozen_options import repeated_schema_faults, unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
 from cacheunit_build.compiler.tool_checks import known_tool_keys, response_schema_faults, tool_faults
@@ -183,6 +184,7 @@ class PrefixCompiler:
         return [
             *repeated_schema_faults(manifest, list(targets.values())),
             *tool_faults(inputs.tools, selected),
+            *example_order_faults(manifest, selected),
             *response_schema_faults(manifest, selected),
             *_unknown_lifetimes(manifest, list(targets.values())),
         ]

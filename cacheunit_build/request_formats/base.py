@@ -32,10 +32,6 @@ _MARKERS: dict[str, Json] = {
 }
 """The value of each marker in a request."""
 
-
-LOOK_BACK: dict[str, int] = {"cache_control": 20, "prompt_cache_breakpoint": 1}
-"""How many blocks, from the one with a marker backwards, are searched for an entry that an earlier request wrote."""
-
 PartName = Literal["tools", "system", "examples"]
 
 
@@ -132,10 +128,12 @@ class RequestFormat(ABC):
         name_key: the key of a request that names such a prefix.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
+        look_back: how many blocks, from one with a marker backwards, are searched for an entry of an earlier request.
         marks_tools: whether a tool can carry a marker.
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
         most_markers: how many cache markers a request may carry.
+        alternates: whether the API refuses a request whose messages do not alternate, beginning with one of the user.
         exclusive: request keys of which the API takes only one.
         form: how messages are written.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
@@ -154,10 +152,12 @@ class RequestFormat(ABC):
     name_key: ClassVar[str] = ""
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
+    look_back: ClassVar[Mapping[str, int]] = {"cache_control": 20, "prompt_cache_breakpoint": 1}
     marks_tools: ClassVar[bool] = False
     needs_marker: ClassVar[bool] = False
     system_blocks: ClassVar[bool] = False
     most_markers: ClassVar[int] = 4
+    alternates: ClassVar[bool] = False
     exclusive: ClassVar[tuple[str, ...]] = ()
     form: ClassVar[MessageForm] = MessageForm()
     has_chat_template: ClassVar[bool] = False
@@ -167,7 +167,18 @@ class RequestFormat(ABC):
     def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last part that can carry a marker; None where none can."""
         last = parts.last
-        return None if last is None or (last.part == "tools" and not self.marks_tools) else last
+        return self.last_markable_tool(parts) if last is not None and last.part == "tools" else last
+
+    def last_markable_tool(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last tool that can carry a marker; None where none can."""
+        indexes = (index for index in reversed(range(len(parts.tools))) if not self.is_deferred(parts.tools[index]))
+        index = next(indexes, None) if self.marks_tools else None
+        return None if index is None else MarkerPlace(part="tools", index=index)
+
+    def is_deferred(self, tool: Tool) -> bool:
+        """Returns whether a tool is out of the prefix until the model finds it, so that it cannot carry a marker."""
+        del tool
+        return False
 
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:

@@ -198,8 +198,14 @@ def _camel(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
     return {name: mapping[key] if name in _OPAQUE else _camel(mapping[key]) for key, name in names.items()}
 
 
-def _camel_name(name: str) -> str:
-    """Returns a name as in JSON: max_output_tokens -> maxOutputTokens."""
+def _camel_name(name: object) -> str:
+    """Returns a name as in JSON: max_output_tokens -> maxOutputTokens.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"config has the key {name!r}, which must be a str")
     first, *others = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in others)
 
