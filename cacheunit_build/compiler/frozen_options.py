@@ -156,7 +156,7 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
         estimated = target.tokenizer is not None and bool(target.tokenizer.margin)
         return {option.name: value} if estimated and isinstance(value, Mapping | list) else {}
     if option.argument is not None:
-        return {option.argument: value}
+        return {option.argument: option.values.get(value, value) if isinstance(value, str) else value}
     if option.name == TEMPLATE_VARIABLES and isinstance(value, Mapping):
         return value
     first, _, variable = option.name.partition(".")

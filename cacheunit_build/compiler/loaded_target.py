@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
-from cacheunit_build.compiler.turns import takes_json_arguments
+from cacheunit_build.compiler.turns import takes_json_arguments, user_message
 from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.fingerprint import PREFIX as FINGERPRINT_PREFIX
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
 from cacheunit_build.domain.front_options import SYSTEM_MESSAGE, TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
+from cacheunit_build.domain.package_file import PackagedEncoder, PackagedTemplate
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
 from cacheunit_build.request_formats.formats import FORMATS
+from cacheunit_build.targets.loader import SHIPPED_ENCODERS
 from cacheunit_build.templating.chat_template import ChatTemplate, load_chat_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.prompt import Tool, TurnChange
     from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
     from cacheunit_build.domain.source_map import SourceLine
@@ -31,20 +35,26 @@ class LoadedTarget:
     """A target with its vocabulary and its frame.
 
     Attributes:
-        target: the target.
+        target: the target; for prefixes of system text alone, its frame is what is enough for those.
+        whole_frame: the frame of the target, for any prefix.
         tokenizer: its vocabulary.
         frame: returns the text that the model reads of a conversation.
         frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
+        package_files: the sources of the files outside of the project that it was loaded from, with their sha256.
+        traceable: whether all these files are all that decides its output; an unknown Python encoder may read others.
         json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
         moves_system_messages: whether the frame puts a later system message in front, or lets it replace the first one.
     """
 
     target: Target
+    whole_frame: Frame
     tokenizer: Tokenizer
     frame: Callable[[Conversation], str]
     frame_lookups: tuple[Lookup, ...]
     vocabulary_lookups: tuple[Lookup, ...]
+    package_files: Mapping[str, str]
+    traceable: bool
     moves_system_messages: bool = False
     json_arguments: bool = False
 
@@ -59,16 +69,11 @@ class LoadedTarget:
         return (*self.frame_lookups, *self.vocabulary_lookups)
 
     @property
-    def traceable(self) -> bool:
-        """Whether these files are all that decides its output; a Python encoder may read others."""
-        return self.target.frame.encoder is None
-
-    @property
     def identity(self) -> TargetIdentity:
         """What the lock has of it: format, cache rule, options and models, fingerprints of frame and vocabulary."""
         target = self.target
         files = [lookup.fingerprint for lookup in self.frame_lookups if lookup.fingerprint is not None]
-        frame = {**asdict(target.frame), "files": files}
+        frame = {**asdict(self.whole_frame), "files": files}
         return TargetIdentity(
             format=target.request,
             cache=replace(target.cache, evidence=(), warm_up_requests=1, best_effort=False),  # these decide no number
@@ -81,7 +86,7 @@ class LoadedTarget:
     @property
     def _locked_options(self) -> dict[str, LockedOption]:
         """The request options that change the front, and a later system message where the frame moves it there."""
-        options = {item.name: _locked_option(item, self.target.frame) for item in self.target.options}
+        options = {item.name: _locked_option(item, self.whole_frame) for item in self.target.options}
         if self.moves_system_messages:
             options[SYSTEM_MESSAGE] = LockedOption(effect="text")
         return options
@@ -150,8 +155,13 @@ def _locked_option(option: RequestOption, frame: Frame) -> LockedOption:
     return LockedOption(effect=option.effect, neutral=neutral)
 
 
-def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
+def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = False) -> LoadedTarget:
     """Loads the vocabulary and the frame of a target.
+
+    Args:
+        target: the target.
+        adapters: the project's files, tokenizers and encoders.
+        system_only: load only what prefixes without tools, examples and options need.
 
     Raises:
         CacheunitError: one of them is missing or broken, or the target has no vocabulary at all.
@@ -162,25 +172,31 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
             "or the latter alone, if this is a target of the project"
         )
         raise fail(f'target "{target.name}" has no tokenizer of its own', hint=hint)
+    used = replace(target, frame=target.frame.for_system_text) if system_only else target
     try:
         tokenizer = adapters.tokenizers.load(target.tokenizer)
-        frame, lookups = _load_frame(target, adapters)
-        start = _start_text(target, tokenizer)
+        loaded = _FrameLoader(adapters).load(used)
+        _refuse_other_fixed_text(used.frame, loaded.frame)
+        start = _start_text(used, tokenizer)
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
+    frame = loaded.frame
     if start:
-        tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(target.frame, before=start))
+        tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(used.frame, before=start))
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
-        target=target,
+        target=used,
+        whole_frame=target.frame,
         tokenizer=tokenizer,
         frame=frame,
-        frame_lookups=lookups,
+        frame_lookups=loaded.lookups,
         vocabulary_lookups=vocabulary,
-        moves_system_messages=not target.frame.plain and changes_with_system_message(frame),
-        json_arguments=not target.frame.plain and takes_json_arguments(frame),
+        package_files={**tokenizer.files, **loaded.package_files},
+        traceable=loaded.encoder_hash is None or loaded.encoder_hash in SHIPPED_ENCODERS,
+        moves_system_messages=not used.frame.plain and changes_with_system_message(frame),
+        json_arguments=not used.frame.plain and takes_json_arguments(frame),
     )
 
 
@@ -199,30 +215,96 @@ def _start_text(target: Target, tokenizer: Tokenizer) -> str:
     return "".join(text for text, _ in tokenizer.start_tokens)
 
 
-def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
-    """Returns the frame of a target, and the files of the project that it was loaded from."""
-    frame = target.frame
-    if frame.plain:
-        estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
-        return (concatenated if estimated else fixed_frame(frame)), ()
-    file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
-    path = normal_path(file if frame.chat_template else f"{file}.py")
-    lookups: list[Lookup] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LoadedFrame:
+    """A frame, with the files that it was loaded from.
 
-    def read(path: str) -> bytes | None:
-        data = adapters.files.read(path)
-        lookups.append(Lookup(path=path, fingerprint=None if data is None else fingerprint(data)))
+    Attributes:
+        frame: returns the text that the model reads of a conversation.
+        lookups: the files of the project, those that were only looked for included.
+        package_files: the sources of the files outside of the project, with their sha256.
+        encoder_hash: the sha256 of its Python encoder; None if it has none.
+    """
+
+    frame: Callable[[Conversation], str]
+    lookups: tuple[Lookup, ...] = ()
+    package_files: Mapping[str, str] = field(default_factory=dict)
+    encoder_hash: str | None = None
+
+
+class _FrameLoader:
+    """Loads one frame, and records which files it reads."""
+
+    def __init__(self, adapters: CompileInputs) -> None:
+        self._adapters = adapters
+        self._lookups: list[Lookup] = []
+        self._package_files: dict[str, str] = {}
+
+    def load(self, target: Target) -> _LoadedFrame:
+        """Returns the frame of a target."""
+        frame = target.frame
+        if frame.plain:
+            estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
+            return _LoadedFrame(frame=concatenated if estimated else fixed_frame(frame))
+        framed, encoder_hash = self._encoder(frame) if frame.encoder is not None else (self._template(frame), None)
+        return _LoadedFrame(
+            frame=framed,
+            lookups=tuple(self._lookups),
+            package_files=self._package_files,
+            encoder_hash=encoder_hash,
+        )
+
+    def _template(self, frame: Frame) -> Callable[[Conversation], str]:
+        """Returns the chat template of a frame."""
+        named = frame.chat_template
+        if isinstance(named, PackagedTemplate):
+            template, package = named, f"{named.package}/"
+
+            def read(path: str) -> bytes | None:
+                file = template.file_beside(path.removeprefix(package))
+                return None if file is None else self._read_package_file(file)
+
+            return load_chat_template(self._read_package_file(named), str(named), frame.arguments, read)
+        path = normal_path(str(named))
+        return load_chat_template(self._read_or_fail(path), path, frame.arguments, self._read)
+
+    def _encoder(self, frame: Frame) -> tuple[Callable[[Conversation], str], str]:
+        """Returns the Python encoder of a frame, and the sha256 of the bytes that were run."""
+        if isinstance(frame.encoder, PackagedEncoder):
+            data, function = self._read_package_file(frame.encoder), frame.encoder.function
+            path = f"{frame.encoder.package}/{frame.encoder.file}"
+        else:
+            file, _, function = str(frame.encoder).partition(".py:")
+            path = normal_path(f"{file}.py")
+            data = self._read_or_fail(path)
+        encoder = self._adapters.encoder(data, path, function, frame.arguments)
+        return encoder, fingerprint(data).removeprefix(FINGERPRINT_PREFIX)
+
+    def _read_package_file(self, file: PackageFile) -> bytes:
+        data, files = self._adapters.tokenizers.package_file(file)
+        self._package_files |= files
         return data
 
-    data = read(path)
-    if data is None:
-        raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
-    framed: Callable[[Conversation], str]
-    if frame.chat_template is not None:
-        framed = load_chat_template(data, path, frame.arguments, read)
-    else:
-        framed = adapters.encoder(data, path, function, frame.arguments)
-    return framed, tuple(lookups)
+    def _read_or_fail(self, path: str) -> bytes:
+        data = self._read(path)
+        if data is None:
+            raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
+        return data
+
+    def _read(self, path: str) -> bytes | None:
+        data = self._adapters.files.read(path)
+        self._lookups.append(Lookup(path=path, fingerprint=None if data is None else fingerprint(data)))
+        return data
+
+
+def _refuse_other_fixed_text(frame: Frame, framed: Callable[[Conversation], str]) -> None:
+    """Raises a fault for a frame whose fixed text is not what its encoder puts around a system text."""
+    if frame.plain or not (frame.before or frame.after):
+        return
+    conversation = Conversation(system="Be kind.", tools=(), turns=(), following=(user_message("Hi"),))
+    if not framed(conversation).startswith(fixed_frame(frame)(conversation)):
+        message = "the encoder puts other text around a system text than frame.before and frame.after"
+        raise fail(message, hint="leave them out, so that the encoder is used for every prefix")
 
 
 def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.artifact import compile_artifact
-from cacheunit_build.compiler.frozen_options import repeated_schema_faults, unlisted_options
+from cacheunit_build.compiler.frozen_options import frozen_options, repeated_schema_faults, unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
 from cacheunit_build.compiler.tool_checks import known_tool_keys, response_schema_faults, tool_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
@@ -60,22 +60,23 @@ class CompiledPrefix:
 
 
 class PrefixCompiler:
-    """Compiles manifests of one project; several threads may use it.
-
-    Attributes:
-        loaded: the targets that were loaded, by name.
-    """
+    """Compiles manifests of one project; several threads may use it."""
 
     def __init__(
         self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: Selection
     ) -> None:
-        self.loaded: dict[str, LoadedTarget] = {}
+        self._loaded: dict[tuple[str, bool], LoadedTarget] = {}
         self._adapters = adapters
         self._settings = settings
         self._targets = targets
         self._selection = selection
         self._local = threading.local()
         self._loading = threading.Lock()
+
+    @property
+    def loaded(self) -> dict[str, LoadedTarget]:
+        """The targets that were loaded, by name: for any prefix where one needs that, else for system text alone."""
+        return {name: loaded for (name, _), loaded in sorted(self._loaded.items(), key=lambda item: not item[0][1])}
 
     def compile(self, name: str, path: str) -> CompiledPrefix:
         """Compiles the prefix of that name from the manifest at `path`."""
@@ -105,8 +106,12 @@ class PrefixCompiler:
             names=names,
             artifacts=tuple(artifacts),
             faults=tuple(faults),
-            complete=everything and not faults and all(self.loaded[target.name].traceable for target in targets),
+            complete=everything and not faults and self._traceable(targets),
         )
+
+    def _traceable(self, targets: Sequence[Target]) -> bool:
+        loaded = self.loaded
+        return all(loaded[target.name].traceable for target in targets)
 
     def _with_defaults(self, manifest: Manifest) -> Manifest:
         """Returns a manifest with what it leaves to the settings of the project."""
@@ -141,7 +146,7 @@ class PrefixCompiler:
         faults: list[Fault] = []
         for target in targets:
             try:
-                loaded = self._loaded_target(target)
+                loaded = self._loaded_target(variant.manifest, target)
                 artifacts.append(compile_artifact(variant, rendered, inputs.tools, loaded, self._adapters.files.read))
             except CacheunitError as error:
                 faults += error.faults
@@ -188,22 +193,53 @@ class PrefixCompiler:
             return manifest.fault(message, "targets", index, hint=hint)
         return self._settings.fault(message, "targets", hint=hint)
 
-    def _loaded_target(self, target: Target) -> LoadedTarget:
-        """Returns the target, loaded once for all threads."""
-        with self._loading:
-            if target.name not in self.loaded:
-                self.loaded[target.name] = self._load(target)
-            return self.loaded[target.name]
+    def _loaded_target(self, manifest: Manifest, target: Target) -> LoadedTarget:
+        """Returns the target as a manifest needs it, loaded once for all threads.
 
-    def _load(self, target: Target) -> LoadedTarget:
-        """Loads a target; the faults of one of the project's own are at its table in the settings."""
+        Raises:
+            CacheunitError: it cannot be loaded.
+        """
+        needing = _keys_that_need_a_frame(manifest, target)
+        system_only = not needing and target.frame.for_system_text != target.frame
+        with self._loading:
+            loaded = self._loaded.get((target.name, system_only))
+            if loaded is None:
+                loaded = self._loaded[target.name, system_only] = self._load(manifest, target, needing, system_only)
+            return loaded
+
+    def _load(
+        self,
+        manifest: Manifest,
+        target: Target,
+        needing: Sequence[str],
+        system_only: bool,  # noqa: FBT001
+    ) -> LoadedTarget:
+        """Loads a target.
+
+        Raises:
+            CacheunitError: its faults, at its table in the settings for one of the project's own; at the key of the
+                manifest that needs the frame, where system text alone would not.
+        """
         try:
-            return load_target(target, self._adapters)
+            return load_target(target, self._adapters, system_only=system_only)
         except CacheunitError as error:
-            if target.name not in self._settings.target:
-                raise
-            table = self._settings.fault("", "target", target.name)
-            raise CacheunitError(*error.faults_at(table.path, table.line)) from None
+            if target.name in self._settings.target:
+                table = self._settings.fault("", "target", target.name)
+                raise CacheunitError(*error.faults_at(table.path, table.line)) from None
+            if needing and target.frame.for_system_text != target.frame:
+                faults = error.faults_at(manifest.path, manifest.line(needing[0]))
+                message = f"{needing[0]} need the model's own encoder"
+                raise CacheunitError(
+                    *(replace(item, message=f"{message}: {item.message}") for item in faults)
+                ) from None
+            raise
+
+
+def _keys_that_need_a_frame(manifest: Manifest, target: Target) -> list[str]:
+    """Returns the keys of a manifest for which a target needs more than text around the system text."""
+    options = frozen_options(manifest, target).arguments
+    present = {"tools": manifest.tools, "examples": manifest.examples, "options": options}
+    return [key for key, value in present.items() if value]
 
 
 def _unknown_lifetimes(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:

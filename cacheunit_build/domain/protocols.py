@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.build_record import BuildRecord
     from cacheunit_build.domain.endpoint_route import EndpointRoute
     from cacheunit_build.domain.lock import ArtifactKey
+    from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.prompt import Conversation
     from cacheunit_build.domain.target import TokenizerSpec
     from cacheunit_build.domain.usage import Usage
@@ -118,13 +119,20 @@ class Tokenizer(Protocol):
 
 
 class TokenizerLoader(Protocol):
-    """Loads vocabularies."""
+    """Loads vocabularies, and the other files of models that are in installed packages."""
 
     def load(self, spec: TokenizerSpec) -> Tokenizer:
         """Returns the vocabulary that `spec` names.
 
         Raises:
             CacheunitError: it is not installed, missing, invalid, or has another sha256.
+        """
+
+    def package_file(self, file: PackageFile) -> tuple[bytes, Mapping[str, str]]:
+        """Returns the bytes of a file in an installed package, and its source with its sha256.
+
+        Raises:
+            CacheunitError: the package is not installed, or the file is missing or has another sha256.
         """
 
     def with_project_files(self, read: Callable[[str], bytes | None]) -> TokenizerLoader:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from cacheunit_build.domain.cache_rule import CacheRule, OptionEffect
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.evidence import Evidence
+from cacheunit_build.domain.package_file import PackagedEncoder, PackagedTemplate
 from cacheunit_build.domain.tool_limit import ToolLimit
 
 _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
@@ -58,7 +59,11 @@ class TokenizerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What a target puts around the text: fixed text, a chat template, or the model's own encoder."""
+    """What a target puts around the text: fixed text, a chat template, or the model's own encoder.
+
+    With an encoder from a package, fixed text may stand for what that encoder puts around a system text that is alone,
+    so that the package is needed only for tools, examples and options.
+    """
 
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
@@ -66,17 +71,18 @@ class Frame:
     """The text in front of the system text, such as a start token and a role marker."""
     after: str = ""
     """The text between the system text and the user's first character."""
-    chat_template: str | None = None
-    """A Jinja file or tokenizer_config.json of the project."""
-    encoder: str | None = None
-    """The model's own encoder, as PATH.py:FUNCTION."""
+    chat_template: str | PackagedTemplate | None = None
+    """A Jinja file or tokenizer_config.json: its path in the project, or a file of an installed package."""
+    encoder: str | PackagedEncoder | None = None
+    """The model's own encoder: PATH.py:FUNCTION in the project, or a function in a file of an installed package."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the chat template or the encoder."""
 
     def __post_init__(self) -> None:
-        if sum((bool(self.before or self.after), self.chat_template is not None, self.encoder is not None)) > 1:
+        fixed = bool(self.before or self.after) and not isinstance(self.encoder, PackagedEncoder)
+        if sum((fixed, self.chat_template is not None, self.encoder is not None)) > 1:
             raise ValueError('takes one of "before" and "after", "chat_template", or "encoder"')
-        if self.encoder is not None and not _ENCODER.fullmatch(self.encoder):
+        if isinstance(self.encoder, str) and not _ENCODER.fullmatch(self.encoder):
             raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
         if self.arguments and self.plain:
             raise ValueError('has "arguments", but no "chat_template" or "encoder" that takes them')
@@ -85,6 +91,11 @@ class Frame:
     def plain(self) -> bool:
         """Whether it is fixed text, which has a place for the system text only, not for tools and examples."""
         return self.chat_template is None and self.encoder is None
+
+    @property
+    def for_system_text(self) -> Frame:
+        """The frame that is enough for a system text alone: the fixed text if there is any, else the whole frame."""
+        return Frame(before=self.before, after=self.after) if self.before or self.after else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +113,8 @@ class RequestOption(Evidence):
     """The values that change nothing, beside leaving it out."""
     argument: str | None = None
     """The argument of the chat template or encoder that takes its value, where the frame renders it."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What that argument gets for a value that is text, where it is called otherwise there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
