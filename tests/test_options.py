@@ -126,7 +126,12 @@ def test_options_of_each_provider_are_those_that_its_documentation_names() -> No
 
     assert effects("anthropic-512").items() >= {"tools": "front", "speed": "cache", "thinking": "examples"}.items()
     assert effects("openai").items() >= {"text.format": "front", "text_format": "front"}.items()
-    assert effects("deepseek-v4") == {"tools": "text", "response_format": "text", "reasoning_effort": "front"}
+    assert effects("deepseek-v4") == {
+        "tools": "text",
+        "response_format": "text",
+        "reasoning_effort": "front",
+        "thinking.type": "examples",
+    }
     assert effects("vllm").items() >= {"chat_template_kwargs": "text", "add_special_tokens": "front"}.items()
     assert effects("sglang").items() >= {"lora_path": "cache"}.items()
     assert "tool_choice" in effects("sglang")
@@ -171,6 +176,7 @@ source = "our server"
     assert [(option.name, option.effect) for option in options] == [
         ("response_format", "text"),
         ("reasoning_effort", "front"),
+        ("thinking.type", "examples"),
         ("tools", "front"),
         ("persona", "front"),
     ]
@@ -205,7 +211,7 @@ def test_targets_shows_the_options_with_their_evidence(project: Project) -> None
     ) in text
     (target,) = project.run("targets", "deepseek-v4", "--format", "json").json["targets"]
     (effort,) = (option for option in target["options"] if option["name"] == "reasoning_effort")
-    assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-11-30")
+    assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-12-01")
 
 
 # Manifests

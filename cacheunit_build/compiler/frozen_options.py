@@ -15,6 +15,7 @@ from cacheunit_build.domain.front_options import (
     nested,
     split_by_name,
 )
+from cacheunit_build.domain.package_file import PackagedEncoder
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
     if target.frame.plain:
         estimated = target.tokenizer is not None and bool(target.tokenizer.margin)
         return {option.name: value} if estimated and isinstance(value, Mapping | list) else {}
+    encoder = target.frame.encoder
+    if isinstance(encoder, PackagedEncoder) and option.name not in encoder.options:
+        return {}
     if option.argument is not None:
         return {option.argument: option.values.get(value, value) if isinstance(value, str) else value}
     if option.name == TEMPLATE_VARIABLES and isinstance(value, Mapping):

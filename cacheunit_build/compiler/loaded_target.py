@@ -149,7 +149,8 @@ def _locked_option(option: RequestOption, frame: Frame) -> LockedOption:
     """Returns an option as the lock has it: what the target's frame was counted with is neutral."""
     neutral = option.neutral
     if option.argument is not None and option.argument in frame.arguments:
-        neutral = (frame.arguments[option.argument],)
+        counted = frame.arguments[option.argument]
+        neutral = tuple(value for value, argument in option.values.items() if argument == counted) or (counted,)
     elif option.name == TEMPLATE_VARIABLES and frame.arguments:
         neutral = (dict(frame.arguments),)
     return LockedOption(effect=option.effect, neutral=neutral)

@@ -237,7 +237,7 @@ class PrefixCompiler:
 
 def _keys_that_need_a_frame(manifest: Manifest, target: Target) -> list[str]:
     """Returns the keys of a manifest for which a target needs more than text around the system text."""
-    options = frozen_options(manifest, target).arguments
+    options = frozen_options(manifest, target).for_frame
     present = {"tools": manifest.tools, "examples": manifest.examples, "options": options}
     return [key for key, value in present.items() if value]
 

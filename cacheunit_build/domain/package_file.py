@@ -39,6 +39,8 @@ class PackagedEncoder(PackageFile):
 
     function: Annotated[str, Limits(min_length=1)]
     """The name of the function."""
+    options: tuple[str, ...] = ()
+    """The request options that it renders as the provider does; an exact count refuses the others."""
 
     def __str__(self) -> str:
         """Returns the function as a person would name it."""
