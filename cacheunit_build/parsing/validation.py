@@ -49,7 +49,7 @@ def validate(
     try:
         value: T = _adapter(schema).validate_json(data)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
+        errors = _without_union_members(error.errors(include_url=False), document.value)
         faults = [_fault(schema, details, document, table_keys, keys_read_before) for details in errors]
         raise CacheunitError(*first_faults(sorted(faults, key=lambda fault: fault.line or 0))) from None
     return value
@@ -84,6 +84,45 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
         if group in schema:
             schema[group] = {name: _without_titles(part) for name, part in schema[group].items()}
     return schema
+
+
+def _without_union_members(errors: Sequence[ErrorDetails], value: object) -> list[ErrorDetails]:
+    """Returns errors without those of members of a union that the value is not meant for, and without their names.
+
+    Of a key that takes a text or a table, pydantic reports what each member of the union refuses:
+
+        value           keys of the errors                              returned
+        {"sha256": 5}   encoder, str; encoder, PackagedEncoder, sha256  encoder, sha256
+        5               encoder, str; encoder, PackagedEncoder          encoder: must be text or a mapping
+    """
+    kept: dict[tuple[tuple[str | int, ...], str], ErrorDetails] = {}
+    for details in errors:
+        keys, member_refused, is_mapping = _real_keys(details, value)
+        if member_refused and is_mapping:
+            continue
+        kind = "text_or_mapping_type" if member_refused else details["type"]
+        kept.setdefault((keys, kind), {**details, "loc": keys, "type": kind})
+    return list(kept.values())
+
+
+def _real_keys(details: ErrorDetails, value: Any) -> tuple[tuple[str | int, ...], bool, bool]:  # noqa: ANN401 - any JSON
+    """Returns the keys of an error, without names of members of a union.
+
+    And whether a member of a union refuses the type of the value, and whether the value is a mapping.
+    """
+    keys: list[str | int] = []
+    location = details["loc"]
+    for index, key in enumerate(location):
+        last = index == len(location) - 1
+        absent = isinstance(key, str) and not (isinstance(value, dict) and key in value)
+        if absent and not (last and details["type"].startswith("missing")):
+            if last and details["type"].endswith("_type"):
+                return tuple(keys), True, isinstance(value, dict)
+            continue
+        keys.append(key)
+        if not last:
+            value = value[key] if isinstance(value, dict) or isinstance(key, int) else None
+    return tuple(keys), False, False
 
 
 def _fault(
@@ -121,6 +160,7 @@ _COMPLAINTS = {
     "tuple_type": "must be a list",
     "dict_type": "must be a mapping",
     "dataclass_type": "must be a mapping",
+    "text_or_mapping_type": "must be text or a mapping",
 }
 """What is wrong with a value, by pydantic's type of the error."""
 

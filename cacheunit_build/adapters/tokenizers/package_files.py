@@ -57,7 +57,7 @@ def read_pinned(file: PackageFile) -> tuple[bytes, dict[str, str]]:
     data, source = read_installed(file.package, file.file, "file", pinned=True)
     digest = hashlib.sha256(data).hexdigest()
     if digest != file.sha256:
-        raise other_content("file", str(file), digest, file.sha256)
+        raise other_content("file", f"{file.package}/{file.file}", digest, file.sha256)
     return data, {source: digest}
 
 
