@@ -80,7 +80,7 @@ class LoadedTarget:
             frame=fingerprint_json(frame),
             tokenizer=self.tokenizer.identity,
             options=self._locked_options,
-            models=target.models,
+            models=target.model_ids,
         )
 
     @property

@@ -137,8 +137,10 @@ class TargetKeys:
 
     description: str = ""
     """A description for people."""
-    models: tuple[str, ...] = ()
-    """The models that use this target."""
+    model: str | None = None
+    """The model whose vocabulary and frame it has, if it names one."""
+    model_ids: tuple[str, ...] = ()
+    """The ids by which requests name its models."""
     request: FormatName
     """The format of requests."""
     tokenizer: TokenizerSpec | None = None
@@ -151,6 +153,8 @@ class TargetKeys:
     """The request options that change the front of a request. A manifest may freeze their values."""
     tool_limits: tuple[ToolLimit, ...] = ()
     """What the provider refuses in tools and response schemas."""
+    evidence: tuple[Evidence, ...] = ()
+    """The reasons to believe its vocabulary and its frame."""
     price: Price | None = None
     """The price for the money in `diff`; it decides no byte."""
 

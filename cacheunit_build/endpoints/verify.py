@@ -109,7 +109,7 @@ def verify(
     served_model = settings.model or next(iter(endpoint.models()), None)
     for artifact in artifacts:
         loaded = targets[artifact.target]
-        model = served_model or next(iter(loaded.target.models), None)
+        model = served_model or next(iter(loaded.target.model_ids), None)
         if model is None:
             raise fail("the endpoint does not list its models", hint="name one with --model")
         yield from _Verification(ArtifactRequests(artifact, loaded, endpoint, model), settings).run()

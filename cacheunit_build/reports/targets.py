@@ -41,7 +41,8 @@ def target_lines(target: Target) -> list[str]:
     cache, frame = target.cache, target.frame
     facts = [
         ("  description", target.description),
-        ("  models", ", ".join(target.models)),
+        ("  model", target.model or ""),
+        ("  model ids", ", ".join(target.model_ids)),
         ("  request", target.request),
         ("  tokenizer", "none: set in the project" if target.tokenizer is None else str(target.tokenizer)),
         ("  before", repr(frame.before) if frame.before else ""),
@@ -58,7 +59,7 @@ def target_lines(target: Target) -> list[str]:
         ("  lifetime by", cache.lifetime_option or ""),
         ("  cache key", cache.key or ""),
     ]
-    evidence = [["", *_evidence_lines(item, "  ")] for item in cache.evidence]
+    evidence = [["", *_evidence_lines(item, "  ")] for item in (*target.evidence, *cache.evidence)]
     evidence += [["", f"  option {_option(option)}", *_evidence_lines(option, "    ")] for option in target.options]
     evidence += [
         ["", f"  limit: {limit} ({limit.effect})", *_evidence_lines(limit, "    ")] for limit in target.tool_limits
@@ -109,10 +110,13 @@ def _target_json(target: Target) -> dict[str, Any]:
     return {
         "name": target.name,
         "description": target.description,
-        "models": list(target.models),
+        "model": target.model,
+        "model_ids": list(target.model_ids),
+        "models": list(target.model_ids),  # the former name
         "request": target.request,
         "tokenizer": {key: value for key, value in spec.items() if value is not None},
         "frame": asdict(target.frame),
+        "evidence": [_dated(asdict(item)) for item in target.evidence],
         "cache": with_former_keys(cache, {"primes": "warm_up_requests"}),
         "options": [_dated(asdict(option)) for option in target.options],
         "tool_limits": [
