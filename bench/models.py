@@ -1,8 +1,8 @@
 """Compares the static tokens of every known model with its reference: prompts, with tools and examples, in later turns.
 
 Each prompt is built for a target of each model, with the cache rule of vLLM: alone, with five tools, with examples, and
-with both, where an example calls a tool. The reference renders the request fragment by transformers, or by the model's own
-encoder called directly, followed by what users may say and by later turns; it encodes each text by Hugging Face
+with both, where an example calls a tool. The reference renders the request fragment by transformers, or by the model's
+own encoder called directly, followed by what users may say and by later turns; it encodes each text by Hugging Face
 tokenizers, and takes the ids that all of them begin with.
 
 Usage: python bench/models.py [CORPUS] [--limit N] [--model NAME …]

@@ -25,7 +25,7 @@ _SOURCES = {
     "tokenizer": ("package", "file", "path", "encoding", "estimate"),
     "frame": ("before", "after", "chat_template", "encoder"),
 }
-"""The keys that say where the contents of a table come from; without any of them, it is merged with that of the base."""
+"""The keys that say where the contents of a table come from; without any of them, it is merged with its base."""
 _KEYS_OF_FOLDER = ("encoder", "path")
 
 
@@ -69,7 +69,11 @@ def whole_table(name: str, tables: TargetTables) -> dict[str, Any]:
     Raises:
         TargetReferenceError: the table refers to an unknown target or model, or targets refer to each other in a cycle.
     """
-    return _whole(name, tables, (), own=name in tables.project)
+    table = _whole(name, tables, (), own=name in tables.project)
+    if "model" in table and "request" not in table:
+        hint = 'add the name of a target that has it: cache = "vllm"'
+        raise TargetReferenceError("the target names a model, but no cache rule", "model", hint=hint)
+    return table
 
 
 def _whole(name: str, tables: TargetTables, chain: tuple[tuple[str, bool], ...], *, own: bool) -> dict[str, Any]:
