@@ -15,6 +15,7 @@ from cacheunit_build.adapters.tokenizers import package_files
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets, known_models, known_targets, target_table_schema
+from cacheunit_build.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -337,3 +338,60 @@ def test_an_archive_that_is_broken_or_too_large_is_refused(
         package_files.unzipped(data, "x.zip")
     assert str(caught.value.faults[0]).startswith(message)
     assert package_files.unzipped(archive({"t.json": b"{}"}), "x.zip") == b"{}"
+
+
+# The id of a model in place of the name of a target
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("gpt-5.2", "openai-legacy"),
+        ("gpt-5.2-2025-12-11", "openai-legacy"),
+        ("openai/gpt-5.6", "openai"),
+        ("claude-sonnet-4-5", "anthropic-1024"),
+        ("claude-sonnet-4-5-20250929", "anthropic-1024"),
+        ("anthropic/claude-opus-4.8", "anthropic-1024"),
+        ("deepseek/deepseek-v4-pro", "deepseek-v4"),
+        ("deepseek-v4", "deepseek-v4"),
+        ("us.anthropic.claude-opus-4-8-v1:0", None),  # of Bedrock, whose targets list no models
+        ("gpt-5.9", None),
+    ],
+)
+def test_a_target_is_found_by_the_id_of_a_model(name: str, target: str | None) -> None:
+    found = find_target(name, known_targets())
+    assert (None if found is None else found.name) == target
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("claude-sonnet-4-9", 'did you mean "claude-sonnet-4-6"?'),
+        ("deepseek-v4-por", 'did you mean "deepseek-v4-pro"?'),
+        ("gpt-99-astral", 'did you mean "gpt-6-astra"?'),
+        ("unheard-of", '"cacheunit targets" lists the known ones'),
+    ],
+)
+def test_an_unknown_model_is_compared_with_those_of_its_family(project: Project, name: str, hint: str) -> None:
+    project.write({"prefixes/a.yaml": f"system: a.j2\ntargets: [{name}]\n", "templates/a.j2": "Be kind.\n"})
+    ran = project.run("build")
+    assert ran.err.startswith(f'error: prefixes/a.yaml:2: unknown target "{name}"\n\nhint: {hint}\n')
+    project.write({"prefixes/a.yaml": "system: a.j2\n"})
+    assert f"hint: {hint}" in project.run("build", "--target", name).err
+
+
+def test_a_target_of_the_project_comes_first_and_one_that_inherits_the_models_is_not_meant() -> None:
+    targets = targets_of('[target.ours]\nextends = "openai-legacy"\n')
+    assert find_target("gpt-5", targets) == known_targets()["openai-legacy"]
+    targets = targets_of('[target.ours]\nextends = "openai-legacy"\nmodel_ids = ["gpt-5"]\n')
+    assert find_target("gpt-5-2025-08-07", targets) == targets["ours"]
+
+
+def test_a_model_that_several_targets_list_needs_the_name_of_one(project: Project) -> None:
+    both = "".join(f'[target.{name}]\nextends = "openai-legacy"\nmodel_ids = ["gpt-5"]\n' for name in ("a", "b"))
+    project.write({"cacheunit.toml": both, "templates/a.j2": "Be kind.\n"})
+    project.write({"prefixes/a.yaml": "system: a.j2\ntargets: [gpt-5]\n"})
+    message = 'several targets list the model "gpt-5"\n\nhint: say which one is meant: "a/gpt-5" or "b/gpt-5"\n'
+    assert project.run("build").err.startswith(f"error: prefixes/a.yaml:2: {message}")
+    project.write({"prefixes/a.yaml": "system: a.j2\ntargets: [b/gpt-5]\n"})
+    assert "b" in project.build().out.splitlines()[1].split()

@@ -16,7 +16,8 @@ from cacheunit_build.adapters.storage import installed_files
 from cacheunit_build.cli.commands import targets as targets_command
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.parsing.settings import parse_settings
-from cacheunit_build.targets.loader import all_targets, find_target, known_targets, packaged_tables, target_names
+from cacheunit_build.targets.loader import all_targets, known_targets, packaged_tables
+from cacheunit_build.targets.lookup import find_target, target_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

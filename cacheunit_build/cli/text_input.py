@@ -78,7 +78,7 @@ def text_counter(context: Context, target: str | None, tokenizer: str | None, un
     """
     from cacheunit_build.compiler.loaded_target import load_target
     from cacheunit_build.compiler.project import read_project
-    from cacheunit_build.targets.loader import named_target
+    from cacheunit_build.targets.lookup import named_target
 
     if target is not None and tokenizer is not None:
         raise click.UsageError("--target and --tokenizer exclude each other")

@@ -23,7 +23,7 @@ from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.manifest import expand, parse_manifest
 from cacheunit_build.parsing.response_schema import parse_response_schema
 from cacheunit_build.parsing.tools import parse_tools
-from cacheunit_build.targets.loader import find_target, target_names
+from cacheunit_build.targets.lookup import find_target, unknown_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -106,12 +106,8 @@ class PrefixCompiler:
             names=names,
             artifacts=tuple(artifacts),
             faults=tuple(faults),
-            complete=everything and not faults and self._traceable(targets),
+            complete=everything and not faults and all(self.loaded[target.name].traceable for target in targets),
         )
-
-    def _traceable(self, targets: Sequence[Target]) -> bool:
-        loaded = self.loaded
-        return all(loaded[target.name].traceable for target in targets)
 
     def _with_defaults(self, manifest: Manifest) -> Manifest:
         """Returns a manifest with what it leaves to the settings of the project."""
@@ -174,9 +170,13 @@ class PrefixCompiler:
         targets: list[Target] = []
         faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._settings.targets):
-            target = find_target(name, self._targets)
+            try:
+                target = find_target(name, self._targets)
+            except CacheunitError as error:
+                faults += [self._target_fault(manifest, fault, index) for fault in error.faults]
+                continue
             if target is None:
-                faults.append(self._unknown_target(manifest, name, index))
+                faults.append(self._target_fault(manifest, unknown_target(name, self._targets), index))
             elif target in targets:
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             else:
@@ -185,13 +185,11 @@ class PrefixCompiler:
             faults += unlisted_options(manifest, targets)
         return targets, faults
 
-    def _unknown_target(self, manifest: Manifest, name: str, index: int) -> Fault:
-        """Returns a fault in the manifest, or in the settings where the manifest names no targets."""
-        message = f'unknown target "{name}"'
-        hint = did_you_mean(name, target_names(self._targets)) or '"cacheunit targets" lists the known ones'
+    def _target_fault(self, manifest: Manifest, fault: Fault, index: int) -> Fault:
+        """Returns a fault of a name of a target in the manifest, or in the settings where the manifest names none."""
         if manifest.targets:
-            return manifest.fault(message, "targets", index, hint=hint)
-        return self._settings.fault(message, "targets", hint=hint)
+            return manifest.fault(fault.message, "targets", index, hint=fault.hint)
+        return self._settings.fault(fault.message, "targets", hint=fault.hint)
 
     def _loaded_target(self, manifest: Manifest, target: Target) -> LoadedTarget:
         """Returns the target as a manifest needs it, loaded once for all threads.

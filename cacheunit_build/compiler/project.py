@@ -11,7 +11,8 @@ from cacheunit_build.domain.names import folded, name_problem
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.parsing.folders import owned_folder_faults
 from cacheunit_build.parsing.settings import parse_settings
-from cacheunit_build.targets.loader import all_targets, named_target
+from cacheunit_build.targets.loader import all_targets
+from cacheunit_build.targets.lookup import named_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:

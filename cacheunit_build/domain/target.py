@@ -164,3 +164,5 @@ class Target(TargetKeys):
     """A target by its name."""
 
     name: str
+    names_models: bool = True
+    """Whether it lists its models itself, and does not only inherit the list."""

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.document import Document
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.names import MAX_FILE_BYTES, name_problem
 from cacheunit_build.domain.target import Target, TargetKeys
 from cacheunit_build.domain.target_table import TargetReferenceError, TargetTables, whole_table
@@ -19,7 +19,7 @@ from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.settings import Settings
@@ -128,7 +128,9 @@ def all_targets(settings: Settings) -> dict[str, Target]:
         try:
             table = _whole_table(name, tables, settings)
             document = Document(path=settings.document.path, value=table, lines=settings.document.lines)
-            targets[name] = _target(name, document, (*settings.table_keys, "target", name))
+            target = _target(name, document, (*settings.table_keys, "target", name))
+            listed = name in known or bool({"model_ids", "models"} & settings.target[name].keys())
+            targets[name] = replace(target, names_models=listed)
         except CacheunitError as error:
             faults += error.faults
     if faults:
@@ -241,27 +243,3 @@ def _option_faults(target: TargetKeys, document: Document, table_keys: tuple[str
                 message = f'option "{option.name}" overlaps option "{other.name}"'
                 line = document.line((*table_keys, "options", index))
                 yield Fault(message=message, path=document.path, line=line, hint="list one of them")
-
-
-def find_target(name: str, targets: Mapping[str, Target]) -> Target | None:
-    """Returns the target of that name, or the first one with a model of that name; None where there is none."""
-    if name in targets:
-        return targets[name]
-    return next((target for target in targets.values() if name in target.model_ids), None)
-
-
-def named_target(name: str, targets: Mapping[str, Target]) -> Target:
-    """Returns the target of that name, or the first one with a model of that name.
-
-    Raises:
-        CacheunitError: there is none.
-    """
-    target = find_target(name, targets)
-    if target is None:
-        raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(targets)))
-    return target
-
-
-def target_names(targets: Mapping[str, Target]) -> Iterable[str]:
-    """Returns the names of all targets and models."""
-    return [*targets, *(model for target in targets.values() for model in target.model_ids)]
