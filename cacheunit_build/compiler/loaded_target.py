@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
+from cacheunit_build.compiler.system_text import SystemTexts
 from cacheunit_build.compiler.turns import takes_json_arguments, user_message
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import PREFIX as FINGERPRINT_PREFIX
@@ -43,6 +44,7 @@ class LoadedTarget:
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
         package_files: the sources of the files outside of the project that it was loaded from, with their sha256.
         traceable: whether all these files are all that decides its output; an unknown Python encoder may read others.
+        system_texts: counts prefixes by what they share, where the frame is known to put the system text in as it is.
         json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
         moves_system_messages: whether the frame puts a later system message in front, or lets it replace the first one.
     """
@@ -57,6 +59,7 @@ class LoadedTarget:
     traceable: bool
     moves_system_messages: bool = False
     json_arguments: bool = False
+    system_texts: SystemTexts | None = None
 
     @property
     def request_format(self) -> RequestFormat:
@@ -108,12 +111,37 @@ class LoadedTarget:
             if static.ids and static.ids[-1] in self.tokenizer.control_ids:
                 return static
         tokenizer = self.tokenizer
-        return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
+
+        def count(prefix: Conversation) -> StaticTokens:
+            controls = tokenizer.control_ids
+            return static_tokens(self.frame, prefix, tokenizer.encode, controls, system_blocks=system_blocks)
+
+        if self.system_texts is None or system_blocks:
+            return count(prefix)
+        return self.system_texts.static_tokens(prefix, count, tokenizer.encode, tokenizer.control_ids)
 
     def framed_tools(self, tools: Sequence[Tool]) -> tuple[Mapping[str, Any], ...]:
         """Returns the tools that the frame gets: for an exact count without hosted ones, whose text is not known."""
         framed = self.request_format.framed_tool
-        return tuple(framed(tool) for tool in tools if tool.hosted is None or self.tokenizer.margin)
+
+        def make() -> tuple[Mapping[str, Any], ...]:
+            return tuple(framed(tool) for tool in tools if tool.hosted is None or self.tokenizer.margin)
+
+        return make() if self.system_texts is None else self.system_texts.framed_tools(tools, make)
+
+    def leaves_tools_out(self, prefix: Conversation) -> bool:
+        """Returns whether the frame has no place for the tools of a prefix, so that the model does not read them."""
+        if not prefix.tools:
+            return False
+        texts = self.system_texts
+        return self._leaves_out(prefix) if texts is None else texts.once(prefix, lambda: self._leaves_out(prefix))
+
+    def _leaves_out(self, prefix: Conversation) -> bool:
+        conversation = replace(prefix, following=(user_message("a"),))
+        try:
+            return self.frame(replace(conversation, tools=())) == self.frame(conversation)
+        except CacheunitError:  # the frame needs tools
+            return False
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)
@@ -196,6 +224,7 @@ def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = 
         vocabulary_lookups=vocabulary,
         package_files={**tokenizer.files, **loaded.package_files},
         traceable=loaded.encoder_hash is None or loaded.encoder_hash in SHIPPED_ENCODERS,
+        system_texts=SystemTexts() if loaded.encoder_hash in SHIPPED_ENCODERS else None,
         moves_system_messages=not used.frame.plain and changes_with_system_message(frame),
         json_arguments=not used.frame.plain and takes_json_arguments(frame),
     )

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.artifact import compile_artifact
 from cacheunit_build.compiler.frozen_options import frozen_options, repeated_schema_faults, unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
-from cacheunit_build.compiler.tool_checks import known_tool_keys, response_schema_faults, tool_faults
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.compiler.manifest_inputs import InputReader
+from cacheunit_build.compiler.tool_checks import response_schema_faults, tool_faults
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
-from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
 from cacheunit_build.domain.manifest import MARKER_PARTS
-from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.prompt import Lookup
-from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.manifest import expand, parse_manifest
-from cacheunit_build.parsing.response_schema import parse_response_schema
-from cacheunit_build.parsing.tools import parse_tools
 from cacheunit_build.targets.lookup import find_target, unknown_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.compiler.manifest_inputs import ManifestInputs
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.document import Document
     from cacheunit_build.domain.manifest import Manifest, Variant
-    from cacheunit_build.domain.prompt import Rendered, Tool
+    from cacheunit_build.domain.prompt import Rendered
     from cacheunit_build.domain.protocols import CompileInputs, Selection
-    from cacheunit_build.domain.response_schema import ResponseSchema
     from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.target import Target
 
@@ -70,6 +63,7 @@ class PrefixCompiler:
         self._settings = settings
         self._targets = targets
         self._selection = selection
+        self._reader = InputReader(adapters.files)
         self._local = threading.local()
         self._loading = threading.Lock()
 
@@ -89,7 +83,7 @@ class PrefixCompiler:
             return CompiledPrefix(path=path, faults=error.faults_at(path))
         all_targets, faults = self._targets_of(manifest)
         targets = [target for target in all_targets if self._selection.target in (None, target.name)]
-        inputs = _Inputs(self._adapters, manifest, fingerprint(data), () if faults else all_targets)
+        inputs = self._reader.read(manifest, fingerprint(data), () if faults else all_targets)
         manifest = replace(manifest, response_schema=inputs.response_schema)
         variants = expand(manifest)
         names = tuple(variant.name for variant in variants)
@@ -116,7 +110,7 @@ class PrefixCompiler:
         return replace(manifest, padding=padding, cache_key=cache_key(self._settings.project, manifest.name))
 
     def _compile_variants(
-        self, variants: Sequence[Variant], targets: Sequence[Target], inputs: _Inputs
+        self, variants: Sequence[Variant], targets: Sequence[Target], inputs: ManifestInputs
     ) -> tuple[list[Artifact], list[Fault]]:
         """Returns the artifacts of all variants that compile, and the faults of the others."""
         artifacts: list[Artifact] = []
@@ -128,7 +122,7 @@ class PrefixCompiler:
                 faults += error.faults
         return artifacts, faults
 
-    def _artifacts(self, variant: Variant, targets: Sequence[Target], inputs: _Inputs) -> list[Artifact]:
+    def _artifacts(self, variant: Variant, targets: Sequence[Target], inputs: ManifestInputs) -> list[Artifact]:
         """Returns the artifact of a variant for each target.
 
         Raises:
@@ -254,21 +248,6 @@ def _unknown_lifetimes(manifest: Manifest, targets: Sequence[Target]) -> list[Fa
     return list({(fault.message, fault.line): fault for fault in faults}.values())
 
 
-def _unknown_tools(manifest: Manifest, tools: Sequence[Tool]) -> list[Fault]:
-    """Returns a fault for each tool call of an example whose tool the prefix does not have."""
-    names = [tool.name for tool in tools]
-    return [
-        manifest.fault(
-            f'an example calls the tool "{call.name}", which the prefix does not have',
-            *("examples", index, "tool_calls", place, "name"),
-            hint=did_you_mean(call.name, names) or 'add it to "tools"',
-        )
-        for index, example in enumerate(manifest.examples)
-        for place, call in enumerate(example.tool_calls)
-        if call.name not in names
-    ]
-
-
 def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
     """Returns a fault for a system text and for each example without a visible character, which providers refuse."""
     manifest = variant.manifest
@@ -288,70 +267,3 @@ def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
 def _is_blank(text: str) -> bool:
     """Returns whether a text has no visible character: nothing but white space, control and format characters."""
     return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
-
-
-class _Inputs:
-    """Tools and response schema of one manifest, with all files looked for, the manifest first, and every fault.
-
-    Args:
-        adapters: the project's files.
-        manifest: the manifest.
-        manifest_fingerprint: that of its bytes.
-        targets: its targets; none where they are not known.
-    """
-
-    def __init__(
-        self, adapters: CompileInputs, manifest: Manifest, manifest_fingerprint: str, targets: Sequence[Target]
-    ) -> None:
-        self.tools: tuple[Tool, ...] = ()
-        self.response_schema: ResponseSchema | None = None
-        self.lookups = [Lookup(path=manifest.path, fingerprint=manifest_fingerprint)]
-        self.faults: list[Fault] = []
-        self._files = adapters.files
-        self._manifest = manifest
-        known_keys = known_tool_keys(targets)
-        for index, file in enumerate(manifest.tools):
-            with self._faults_at("tools", index):
-                self.tools += parse_tools(self._document(file), known_keys)
-        self.faults += _duplicate_tools(self.tools)
-        if not self.faults:
-            self.faults += _unknown_tools(manifest, self.tools)
-        schema_file = manifest.options.get(RESPONSE_SCHEMA)
-        if schema_file is not None:
-            with self._faults_at("options", RESPONSE_SCHEMA):
-                self.response_schema = parse_response_schema(self._document(schema_file))
-
-    @contextmanager
-    def _faults_at(self, *keys: str | int) -> Iterator[None]:
-        """Collects the faults of its body; those without a place are at these keys of the manifest."""
-        try:
-            yield
-        except CacheunitError as error:
-            self.faults += error.faults_at(self._manifest.path, self._manifest.line(*keys))
-
-    def _document(self, file: str) -> Document:
-        """Returns a parsed file that the manifest names.
-
-        Raises:
-            CacheunitError: there is none, or it cannot be read or parsed.
-        """
-        path = normal_path(file)
-        data = self._files.read(path)
-        digest = None if data is None else fingerprint(data)
-        self.lookups.append(Lookup(path=path, fingerprint=digest, asked_by=self._manifest.path))
-        if data is None:
-            raise fail(f'there is no file "{path}"')
-        return parse_data(data, path, floats=True)
-
-
-def _duplicate_tools(tools: Sequence[Tool]) -> list[Fault]:
-    """Returns a fault for each tool whose name another one has already; a hosted one without a name may be repeated."""
-    first: dict[str, Tool] = {}
-    faults: list[Fault] = []
-    for tool in tools:
-        nameless = tool.hosted is not None and "name" not in tool.hosted
-        other = tool if nameless else first.setdefault(tool.name, tool)
-        if other is not tool:
-            message = f'tool "{tool.name}" already exists, in {other.path}'
-            faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="remove one of them"))
-    return faults

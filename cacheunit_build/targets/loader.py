@@ -35,7 +35,8 @@ SHIPPED_ENCODERS: frozenset[str] = frozenset(
 )
 """The SHA-256 of each Python encoder that a target of this package names.
 
-They may run where project code may not, and read no other files, so that a build is reused as with a chat template.
+They may run where project code may not. They read no other files, so that a build is reused as with a chat template,
+and put a system text in as it is.
 """
 
 
