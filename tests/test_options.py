@@ -451,7 +451,7 @@ def test_the_lock_has_the_options_of_a_target_with_what_its_frame_was_counted_wi
     assert targets["framed"]["options"]["chat_template_kwargs"] == {"effect": "text", "neutral": [{"lang": "de"}]}
     assert targets["framed"]["options"]["tools"] == {"effect": "text", "neutral": [[]]}
     assert targets["encoded"]["options"]["reasoning_effort"] == {"effect": "front", "neutral": ["low"]}
-    assert targets["encoded"]["models"] == ["deepseek-v4-flash", "deepseek-v4-pro"]
+    assert targets["encoded"]["models"] == ["deepseek-v4-pro"]
     assert sources.check()["ok"]
     sources.edit("cacheunit.toml", 'lang = "de"', 'lang = "en"')
     assert {"profile"} <= {kind for kind, _ in sources.drift()}

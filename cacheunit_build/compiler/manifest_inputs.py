@@ -121,9 +121,11 @@ def _duplicate_tools(tools: Sequence[Tool]) -> list[Fault]:
     first: dict[str, Tool] = {}
     faults: list[Fault] = []
     for tool in tools:
-        nameless = tool.hosted is not None and "name" not in tool.hosted
-        other = tool if nameless else first.setdefault(tool.name, tool)
-        if other is not tool:
+        if tool.hosted is not None and "name" not in tool.hosted:
+            continue
+        other = first.get(tool.name)
+        first.setdefault(tool.name, tool)
+        if other is not None:
             message = f'tool "{tool.name}" already exists, in {other.path}'
             faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="remove one of them"))
     return faults
