@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from conftest import Project
 
+    from cacheunit_build.domain.prompt import Conversation
+
 TOOL = {
     "name": "search",
     "description": "Finds orders in Köln.",
@@ -125,6 +127,52 @@ def test_without_thinking_an_example_begins_otherwise_and_the_count_says_so(orde
     assert default["tokens"] % 128 == 0
     with pytest.raises(CacheunitError, match="changes what stands in front of the examples"):
         load("orders", root=orders.root).request([], thinking={"type": "enabled"})
+
+
+# Many prefixes with the same tools
+
+SYSTEMS = ("Be kind.", "Be {brief}\n\n", "\ue000system text\ue001", "\u3042\u3044 7", "Ends in a tag <", SYSTEM)
+
+
+def test_prefixes_that_share_tools_and_examples_are_counted_each_by_its_own_system_text(orders: Project) -> None:
+    for index, system in enumerate(SYSTEMS):
+        manifest = f"system: s{index}.j2\npadding: off\ntools: [orders.json]\n"
+        orders.write({f"templates/s{index}.j2": f"{{% raw %}}{system}{{% endraw %}}"})
+        orders.write({f"prefixes/s{index}.yaml": manifest, f"prefixes/e{index}.yaml": manifest + EXAMPLES})
+    orders.path("prefixes/orders.yaml").unlink()
+    artifacts = orders.run("build", "--format", "json").json["artifacts"]
+    bodies = {item["prefix"]: json.loads(orders.read(f"build/{item['prefix']}/deepseek-v4.json")) for item in artifacts}
+    assert {item["prefix"]: item["tokens"] for item in artifacts} == {
+        prefix: len(static_ids(body)) for prefix, body in bodies.items()
+    }
+    assert len({body["messages"][0]["content"] for body in bodies.values()}) == len(SYSTEMS)
+
+
+def test_more_prefixes_with_the_same_tools_are_not_framed_anew(
+    orders: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Conversation] = []
+    load_encoder = python_encoder.load_python_encoder
+
+    def counting(*arguments: Any) -> Any:  # noqa: ANN401 - as the function that it stands for
+        encode = load_encoder(*arguments)
+
+        def framed(conversation: Conversation) -> str:
+            calls.append(conversation)
+            return encode(conversation)
+
+        return framed
+
+    monkeypatch.setattr(python_encoder, "load_python_encoder", counting)
+    orders.build()
+    once = len(calls)
+    for index in range(5):
+        manifest = f"system: s{index}.j2\ntools: [orders.json]\n{EXAMPLES}"
+        orders.write({f"templates/s{index}.j2": f"Text {index}.\n", f"prefixes/s{index}.yaml": manifest})
+    calls.clear()
+    orders.edit("orders.json", "Finds orders", "Finds all orders")
+    orders.build()
+    assert 0 < len(calls) <= once
 
 
 # An input like others
