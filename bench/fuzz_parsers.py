@@ -60,10 +60,14 @@ def run_json(data: bytes) -> None:
 
 def run_manifest(data: bytes) -> None:
     """Reads a manifest and expands its matrix."""
-    from cacheunit_build.parsing.manifest import MOST_VARIANTS, expand, parse_manifest
+    from cacheunit_build.parsing.manifest import parse_manifest
+    from cacheunit_build.parsing.matrix import MOST_VARIANTS
+    from cacheunit_build.parsing.variants import expand
+    from cacheunit_build.targets.loader import known_targets
 
     manifest = parse_manifest(data, name="p", path="prefixes/p.yaml")
-    variants = expand(manifest)
+    targets = manifest.targets or ("deepseek-v4",)
+    variants = expand(manifest, {name: known_targets()["deepseek-v4"] for name in targets})
     require(len(variants) <= MOST_VARIANTS, "more variants than allowed")
     require(len({variant.name for variant in variants}) == len(variants), "two variants have one name")
     require_text([variant.name for variant in variants])
@@ -239,7 +243,8 @@ def _words(text: str) -> list[str]:
 
 
 _YAML_WORDS = (
-    r"system: ¦tools:\n- ¦matrix:\n  a: [1, 2]\n¦variables: ¦options: ¦padding: ¦examples:\n- ¦<<: *a¦&a ¦*a¦? ¦: ¦- ¦"
+    r"system: ¦tools:\n- ¦matrix:\n  a: [1, 2]\n¦  exclude:\n  - {a: 1, target: '*'}\n¦  include: [{a: 3}]\n¦"
+    r"strip: ¦x-a: ¦variables: ¦options: ¦padding: ¦examples:\n- ¦<<: *a¦&a ¦*a¦? ¦: ¦- ¦"
     r"|\n ¦>-\n ¦'¦\"¦[¦{¦#¦---\n¦...\n¦!!str ¦!!python/object:x ¦null¦~¦1e999¦\u2028¦\u0085¦\\ud800¦\\ud83d\\ude00¦"
     r"\ufeff¦\r¦\x00"
 )

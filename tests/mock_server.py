@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 from support import default_vocabulary
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 START, USER, ASSISTANT = "<｜begin▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
+
+_MODEL_IN_PATH = re.compile(r"/(?:models/([^/:]+):generateContent|model/([^/]+)/converse)$")
 
 Kind = Literal["blocks", "tokens", "breakpoints", "persisted", "none", "unreported", "repeats"]
 
@@ -89,12 +93,11 @@ class Engine:
         if "prompt" in body:
             text = START + body["prompt"]
         else:
-            parts = [f"{json.dumps(tool)}\n" for tool in body.get("tools", ())]
-            parts += [block["text"] for block in body.get("system", ())]
-            for message in body.get("messages", body.get("input", ())):
-                content = message["content"]
-                content = content if isinstance(content, str) else "".join(block["text"] for block in content)
-                parts.append((USER if message["role"] == "user" else "") + content)
+            tools = body.get("tools", body.get("toolConfig", {}).get("tools", ()))
+            parts = [f"{json.dumps(tool)}\n" for tool in tools if "cachePoint" not in tool]
+            parts.append(_text(body.get("system", body.get("systemInstruction", {}).get("parts", ()))))
+            messages = body[messages_key(body)]
+            parts += [(USER if message["role"] == "user" else "") + _text(_content(message)) for message in messages]
             text = START + "".join(parts) + ASSISTANT
         return (*([7] * self.offset), *self.encode(text))
 
@@ -122,11 +125,10 @@ class Engine:
         if self.slot:
             self.held.clear()
         self.pending += [(number + 1, self.now, entry) for entry in entries]
-        return {
-            "usage": self.reported(
-                body, max(self.always_cached, hit - self.offset), max(0, written), len(ids) - self.offset
-            )
-        }
+        reported = self.reported(
+            body, max(self.always_cached, hit - self.offset), max(0, written), len(ids) - self.offset
+        )
+        return {"usageMetadata" if "contents" in body else "usage": reported}
 
     def reported(self, body: dict[str, Any], hit: int, written: int, total: int) -> object:
         """Returns the usage in the form of the request."""
@@ -135,6 +137,11 @@ class Engine:
         if self.kind == "unreported":
             return {"prompt_tokens": total, "prompt_tokens_details": None}
         output = {"output_tokens": 500}  # more than was asked for, as some servers do
+        if "contents" in body:
+            return {"promptTokenCount": total, "cachedContentTokenCount": hit, "candidatesTokenCount": 500}
+        if "inferenceConfig" in body:
+            split = {"inputTokens": total - hit - written, "cacheReadInputTokens": hit, "outputTokens": 500}
+            return {**split, "cacheWriteInputTokens": written}
         if "system" in body:
             written = written if self.kind == "breakpoints" else 0
             split = {"input_tokens": total - hit - written, "cache_creation_input_tokens": written}
@@ -183,13 +190,29 @@ class Engine:
 
     def marked_part(self, body: dict[str, Any]) -> tuple[int, ...]:
         """Returns the token ids up to the marker: all but the user message."""
-        place = "input" if "input" in body else "messages"
+        place = messages_key(body)
         return self.ids({**body, place: body[place][:-1]})[:-1]
 
     @staticmethod
     def marked(body: dict[str, Any]) -> bool:
         """Whether a request carries a cache marker."""
-        return any(f'"{marker}": {{' in json.dumps(body) for marker in ("cache_control", "prompt_cache_breakpoint"))
+        markers = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
+        return any(f'"{marker}": {{' in json.dumps(body) for marker in markers)
+
+
+def messages_key(body: dict[str, Any]) -> str:
+    """Returns the key of the messages of a request."""
+    return next((key for key in ("input", "contents") if key in body), "messages")
+
+
+def _content(message: dict[str, Any]) -> Any:  # noqa: ANN401 - text, or a list of blocks
+    """Returns the content of a message."""
+    return message.get("parts", message.get("content"))
+
+
+def _text(content: str | list[dict[str, Any]]) -> str:
+    """Returns the text of a content, without markers that are blocks of their own."""
+    return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -215,9 +238,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answers `/tokenize`, and requests to the model."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        in_path = _MODEL_IN_PATH.search(self.path)
+        if in_path is not None:
+            body["model"] = unquote(in_path[1] or in_path[2])
         if self.engine.stalls is not None:
             self.engine.stalls.wait(10)
         key, authorization = self.engine.key, self.headers.get("Authorization")
+        if ":generateContent" in self.path:
+            authorization = f"Bearer {self.headers.get('x-goog-api-key')}"
         if self.path.endswith("/tokenize"):
             text = body.get("content", body.get("prompt", ""))
             tokens = self.engine.ids(body) if "messages" in body else self.engine.encode(text)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
+from cacheunit_build.parsing.variants import expand
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
     from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
+    from cacheunit_build.domain.manifest import Manifest, Variant
 
 
 def vocabulary_file() -> Path:
@@ -41,3 +43,9 @@ def reference() -> Any:  # noqa: ANN401 - the package has no types
 def count_default(text: str) -> int:
     """Returns the number of tokens of a text in the default vocabulary."""
     return len(default_vocabulary().encode(text))
+
+
+def expanded(manifest: Manifest, *targets: str) -> tuple[Variant, ...]:
+    """Returns the variants of a manifest for these known targets; without any, for the default one."""
+    known = known_targets()
+    return expand(manifest, {name: known[name] for name in targets or ("deepseek-v4",)})

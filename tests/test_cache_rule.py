@@ -39,9 +39,11 @@ def version(count: int, margin: float = 0.0) -> Version:
     return Version(tokens=count, margin=margin, markers=(count,))
 
 
-def impact(rule: CacheRule, old: Sequence[int], new: Sequence[int], *, whole_blocks: int | None = None) -> ChangeImpact:
+def impact(
+    rule: CacheRule, old: Sequence[int], new: Sequence[int], *, found: Sequence[int] | None = None
+) -> ChangeImpact:
     """Returns what a change does to exact versions with one marker at their end."""
-    return rule.impact(version(len(old)), version(len(new)), (old, new), whole_blocks=whole_blocks)
+    return rule.impact(version(len(old)), version(len(new)), (old, new), found=found)
 
 
 def impact_of_estimates(old: int, new: int, *, common: int, margin: float, rule: CacheRule = ANTHROPIC) -> ChangeImpact:
@@ -168,9 +170,11 @@ def test_tuples_and_lists_of_token_ids_are_compared() -> None:
 
 def test_a_breakpoint_serves_a_longer_prefix_only_if_it_continues_in_a_new_block() -> None:
     rule = CacheRule(kind="breakpoints")
-    assert impact(rule, [1, 2], [1, 2, 3], whole_blocks=0).still_cached == 0
-    assert impact(rule, [1, 2], [1, 2, 3], whole_blocks=1).still_cached == 2
-    assert impact(rule, [1, 2], [1, 2], whole_blocks=0).still_cached == 2
+    assert impact(rule, [1, 2], [1, 2, 3], found=()).still_cached == 0
+    assert impact(rule, [1, 2], [1, 2, 3], found=(2,)).still_cached == 2
+    merged = impact(rule, [1, 2], [1, 7, 3], found=(2,))  # the end of the old block merges with the new one
+    assert (merged.first, merged.still_cached, merged.recomputed) == (1, 2, 1)
+    assert impact(CacheRule(kind="tokens"), [1, 2], [1, 2, 3], found=()).still_cached == 2
 
 
 def test_only_marked_positions_of_the_old_version_are_served() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cacheunit_build import CacheunitError, load
+from cacheunit_build.runtime import loading
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -103,16 +102,11 @@ def test_production_refuses_it(shop: Project, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_missing_compiler_is_an_error(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.build()
-    for name in [name for name in sys.modules if name.startswith(("cacheunit_build.cli", "click"))]:
-        monkeypatch.delitem(sys.modules, name)
-    found = builtins.__import__
 
-    def without_click(name: str, *arguments: Any, **others: Any) -> Any:  # noqa: ANN401
-        if name == "click":
-            raise ModuleNotFoundError("No module named 'click'")
-        return found(name, *arguments, **others)
+    def without_click(name: str) -> Any:  # noqa: ANN401 - a module
+        raise ModuleNotFoundError("No module named 'click'", name=name)
 
-    monkeypatch.setattr(builtins, "__import__", without_click)
+    monkeypatch.setattr(loading, "import_module", without_click)
     with pytest.raises(CacheunitError, match="needs the compiler: No module named 'click'"):
         developed(shop)
 

@@ -536,6 +536,107 @@ def test_breakpoints_serve_complete_content_blocks_only(project: Project) -> Non
     assert changed["b"]["still_cached"] == 0
 
 
+MARKED_SETTINGS = (
+    'targets = ["marked", "keyed"]\n[target.marked]\nrequest = "anthropic-messages"\n'
+    'tokenizer = {estimate = "deepseek-v4", margin = 0.2}\n'
+    'cache = {kind = "breakpoints", minimum = 50, read = 0.1, write = 1.25, marker = "cache_control"}\n'
+    '[target.keyed]\nextends = "marked"\nrequest = "openai-responses"\n'
+    'cache = {marker = "prompt_cache_breakpoint", key = "prompt_cache_key"}\n'
+)
+
+
+@pytest.fixture
+def marked(project: Project) -> tuple[Project, Path]:
+    """A manifest with a shared block and one that an axis chooses, for two caches with markers, and a copy."""
+    project.write(
+        {
+            "cacheunit.toml": MARKED_SETTINGS,
+            "prefixes/a.yaml": "system: [head.j2, plan.j2]\nmatrix: {plan: [free]}\n",
+            "templates/head.j2": f"{LONG}\n{LONG}",
+            "templates/plan.j2": f"Plan {{{{ plan }}}}. {LONG}That is all.",
+        }
+    )
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    return project, copy
+
+
+def still_cached(project: Project, copy: Path) -> dict[str, int | None]:
+    """Returns the tokens still cached of each changed artifact that still exists, by prefix and target."""
+    report = project.run("diff", "--against", copy, "--format", "json").json
+    return {
+        f"{item['prefix']} {item['target']}": item["still_cached"]
+        for item in report["changes"]
+        if item["kind"] != "removed"
+    }
+
+
+def markers_of(project: Project) -> dict[str, list[int]]:
+    """Returns the tokens in front of the markers of the first manifest, by target."""
+    project.run("build")
+    entries = json.loads(project.read("cacheunit.lock"))["prefixes"]["a@plan=free"]
+    return {target: entry["markers"] for target, entry in entries.items()}
+
+
+@pytest.mark.parametrize(("added", "old_end_is_found"), [(1, True), (19, True), (20, False)])
+def test_an_old_marker_is_served_up_to_twenty_blocks_in_front_of_a_new_one(
+    marked: tuple[Project, Path], added: int, *, old_end_is_found: bool
+) -> None:
+    """The last token of the old block merges with the blank line in front of the new one: the block is the same."""
+    project, copy = marked
+    head, end = markers_of(project)["marked"]
+    names = [f"more{number}.j2" for number in range(added)]
+    project.write({f"templates/{name}": f"Point {name}." for name in names})
+    project.edit("prefixes/a.yaml", "plan.j2]", f"plan.j2, {', '.join(names)}]")
+    served = still_cached(project, copy)
+    assert served["a@plan=free marked"] == (end if old_end_is_found else head)
+    assert served["a@plan=free keyed"] == head  # no block in front of a marker is looked up there
+
+
+def test_the_same_text_in_other_blocks_is_not_claimed_to_be_cached(marked: tuple[Project, Path]) -> None:
+    project, copy = marked
+    project.write({"templates/head.j2": LONG.rstrip(), "templates/rest.j2": LONG})
+    project.edit("prefixes/a.yaml", "head.j2,", "head.j2, rest.j2,")
+    assert set(still_cached(project, copy).values()) == {0}
+
+
+def test_another_manifest_shares_entries_only_where_no_key_chooses_the_cache(marked: tuple[Project, Path]) -> None:
+    project, copy = marked
+    end = markers_of(project)["marked"][-1]
+    project.write({"templates/tail.j2": "More.", "prefixes/b.yaml": project.read("prefixes/a.yaml")})
+    project.edit("prefixes/b.yaml", "plan.j2]", "plan.j2, tail.j2]")
+    served = still_cached(project, copy)
+    assert served["b@plan=free marked"] == end
+    assert served["b@plan=free keyed"] == 0
+
+
+def test_a_renamed_manifest_keeps_its_entries_only_where_no_key_chooses_the_cache(
+    marked: tuple[Project, Path],
+) -> None:
+    project, copy = marked
+    end = markers_of(project)["marked"][-1]
+    project.path("prefixes/a.yaml").rename(project.path("prefixes/c.yaml"))
+    assert still_cached(project, copy) == {"c@plan=free marked": end, "c@plan=free keyed": 0}
+
+
+def test_a_former_entry_that_may_be_below_the_minimum_leaves_an_added_artifact_unknown(
+    marked: tuple[Project, Path],
+) -> None:
+    """Of the other variant certainly nothing is served; whether the end of this one is, depends on the margin."""
+    project, copy = marked
+    minimum = f"minimum = {markers_of(project)['marked'][-1]}"
+    more = {"prefixes/a.yaml": project.read("prefixes/a.yaml").replace(b"[free]", b"[free, pro]")}
+    for root in (copy, project.root):
+        settings = MARKED_SETTINGS.replace("minimum = 50", minimum)
+        (root / "cacheunit.toml").write_text(settings, encoding="utf-8")
+        (root / "prefixes/a.yaml").write_bytes(more["prefixes/a.yaml"])
+    project.write({"templates/tail.j2": "More.", "prefixes/b.yaml": more["prefixes/a.yaml"]})
+    project.edit("prefixes/b.yaml", "plan.j2]", "plan.j2, tail.j2]")
+    report = project.run("diff", "--target", "marked", "--against", copy, "--format", "json")
+    change = changes(report)["b@plan=pro"]
+    assert (change["still_cached"], "minimum" in (change["unknown"] or "")) == (None, True)
+
+
 def test_a_template_that_was_moved_and_edited_is_named_with_its_line(project_and_copy: tuple[Project, Path]) -> None:
     project, copy = project_and_copy
     project.path("templates").rename(project.path("texts"))

@@ -208,3 +208,18 @@ def test_a_wrong_example_is_one_fault_at_its_line(shop: Project, name: str) -> N
     assert message in result.err
     assert result.err.count("error: ") == (2 if name == "a result of another call" else 1)
     assert not (shop.root / "build").exists()
+
+
+def test_texts_in_arguments_and_in_the_response_schema_are_linted_at_their_line(shop: Project) -> None:
+    key = "AKIA" + "IOSFODNN7QWERTYU"  # in two parts, so that no scanner reports this file
+    shop.edit("prefixes/a.yaml", 'note: "3.10"', f'note: "{key}"')
+    shop.write({"prefixes/b.yaml": "system: s.md\ntargets: [openai]\noptions: {response_schema: answer.json}\n"})
+    day = {"type": "string", "description": "The day, as of 2026-11-30T03:22:43Z"}
+    schema = {"type": "object", "properties": {"day": day}, "required": ["day"], "additionalProperties": False}
+    shop.write({"answer.json": json.dumps(schema, indent=1)})
+    found = {
+        (item["code"], item["path"], item["line"]) for item in shop.run("lint", "--format", "json").json["findings"]
+    }
+    assert {("CU205", "prefixes/a.yaml", 9), ("CU101", "answer.json", 6)} <= found
+    assert key not in shop.run("lint").out
+    assert shop.run("build").code == 2  # the gate

@@ -86,6 +86,11 @@ REPORTED = [
     ("CU308", "info", "Stop at <|im_start|> please.", "<|im_start|>"),
     ("CU309", "warning", r"Gr\u00fc\u00dfe aus dem caf\u00e9.", r"\u00fc\u00df"),
     ("CU309", "warning", r"Wrap it in \u003cb\u003e.", r"\u003c"),
+    ("CU310", "warning", "Frames and forks. <!-- ask Jane -->", "<!--"),
+    ("CU310", "warning", "<!-- a <!-- b\n--- c -> d -->", "<!-- b"),
+    ("CU310", "info", "<example><!-- ask Jane --></example>", "<!--"),
+    ("CU311", "warning", "---\ntitle: Agent\ntools:\n- one\n  - two\n\n# more\n'a b': c\n---", "---"),
+    ("CU311", "warning", "--- \ntitle:\n...", "---"),
 ]
 
 
@@ -120,12 +125,46 @@ NOT_REPORTED = [
     "Tabs\tand caf\u00e9, na\u00efve, \u304c\u304e\u3050.",
     "Strike <s>this</s>, list<|>, [INST, and a|b.",
     r"Match [\u4e00-\u9fff] or \u200b, in C:\path\new.",
+    "Write `<!-- a comment -->`.\n\n```html\n<!-- BAD -->\n```\n\nA comment begins with <!-- and <!--- too. ->",
+    "```yaml\n---\nname: skill\n---\n```",
+    "---\n\n## Tone\n\n- Be kind.\n\n---\n\nNote: short.\n---",
 ]
 
 
 @pytest.mark.parametrize("line", NOT_REPORTED)
 def test_ordinary_prompt_text_is_not_reported(project: Project, line: str) -> None:
     assert lint_line(project, line) == []
+
+
+def test_comments_and_front_matter_are_reported_where_they_reach_the_model_unless_that_is_wanted(
+    project: Project,
+) -> None:
+    front = "---\ntitle: Agent\n---\n"
+    project.write(
+        {
+            "prefixes/a.yaml": "system: a.md.j2\n",
+            "templates/a.md.j2": f"{front}{{% include 'b.md.j2' %}}{{# <!-- not in the text --> #}}\n",
+            "templates/b.md.j2": (
+                f"{front}{INTRODUCTION}<!-- on\ntwo lines -->\n{{# cacheunit: ignore CU310: a mark #}}\n<!-- kept -->"
+            ),
+        }
+    )
+    reported = [(item["code"], item["path"], item["line"], item["column"]) for item in lint(project, "--select", "CU3")]
+    assert reported == [
+        ("CU311", "templates/a.md.j2", 1, 1),
+        ("CU311", "templates/b.md.j2", 1, 1),
+        ("CU310", "templates/b.md.j2", 5, 1),
+    ]
+    project.write({"prefixes/a.yaml": "system: a.md.j2\nstrip: front-matter\n"})
+    assert [(item["code"], item["line"]) for item in lint(project, "--select", "CU3")] == [("CU310", 5)]
+
+
+def test_what_front_matter_looks_like_is_not_reported_in_tools_from_which_nothing_can_strip_it(
+    project: Project,
+) -> None:
+    tool = {"name": "find", "description": "---\ntitle: Find\n---\nFinds. <!-- slow -->", "parameters": {}}
+    project.write({"prefixes/a.yaml": "tools: [t.json]\ntargets: [openai]\n", "t.json": json.dumps(tool)})
+    assert [item["code"] for item in lint(project, "--select", "CU3")] == ["CU310"]
 
 
 def test_every_text_rule_has_a_case() -> None:

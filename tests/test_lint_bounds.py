@@ -20,6 +20,7 @@ REPEATED = (
     *("a", " ", "1", "[", "<", "-----", "`", "\n", "&", "a.", "a@", "{", "{{", "/home/", "\\u00", "0x", "12:", "2026-"),
     *("123 ", "\U000e0041", "\u200d", "\ufe0f", "\u200b", "2026-11-30 ", "Nov 3, 2026 ", "x.lan ", "10.20.30.40 "),
     *("&amp;", "\x1b", "\u202e", "12:34:56Z ", "1795993363 ", "C:\\Users\\", "```a\n", "::\n\n  a\n", "<example>"),
+    *("<!--", "<!-- -->", "---\n", "---\na: b\n"),
 )
 
 
@@ -60,7 +61,7 @@ def test_a_place_is_found_in_a_line_that_repeats_it_very_often() -> None:
     assert texts.column("a.md", 1, line, (100, 101)) == 101
 
 
-@pytest.mark.parametrize("repeated", ["`", "```", "<example>", "<example></aexample>"])
+@pytest.mark.parametrize("repeated", ["`", "```", "<example>", "<example></aexample>", "<!--", "<!-", "---\na:"])
 def test_the_parts_of_a_text_that_are_examples_are_found_in_linear_time(repeated: str) -> None:
     text = f"Today is 2026-11-30.\n{repeated * (HUGE // len(repeated))}"
     assert [match.rule.code for match in _text_matches(Segment(kind="system", text=text))] == ["CU102"]

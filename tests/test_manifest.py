@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support import expanded
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.parsing.manifest import expand, manifest_schema, parse_manifest
+from cacheunit_build.parsing.manifest import manifest_schema, parse_manifest
 from cacheunit_build.parsing.settings import parse_settings
 
 if TYPE_CHECKING:
@@ -30,19 +31,19 @@ def reported(text: str) -> list[str]:
 
 def test_axes_in_the_name_of_a_variant_are_sorted_by_code_point() -> None:
     parsed = manifest("system: a\nmatrix: {plan: [pro, free], locale: [en]}")
-    assert [variant.name for variant in expand(parsed)] == ["p@locale=en,plan=pro", "p@locale=en,plan=free"]
-    assert expand(parsed)[0].axes == {"locale": "en", "plan": "pro"}
+    assert [variant.name for variant in expanded(parsed)] == ["p@locale=en,plan=pro", "p@locale=en,plan=free"]
+    assert expanded(parsed)[0].axes == {"locale": "en", "plan": "pro"}
 
 
 def test_values_in_the_name_of_a_variant_are_valid_on_every_file_system() -> None:
     parsed = manifest('system: a\nmatrix: {v: ["a/b", "x,y=z", "ä", true, 12, "..a", "a b"]}')
-    assert [variant.name for variant in expand(parsed)] == [
+    assert [variant.name for variant in expanded(parsed)] == [
         "p@v=a%2Fb", "p@v=x%2Cy%3Dz", "p@v=%C3%A4", "p@v=true", "p@v=12", "p@v=..a", "p@v=a%20b",
     ]  # fmt: skip
 
 
 def test_without_a_matrix_the_only_variant_has_the_name_of_the_prefix() -> None:
-    assert [variant.name for variant in expand(manifest("system: a"))] == ["p"]
+    assert [variant.name for variant in expanded(manifest("system: a"))] == ["p"]
 
 
 def test_all_faults_are_reported_at_once_each_with_its_line() -> None:
@@ -99,11 +100,39 @@ def test_padding_options_that_contradict_each_other_or_have_no_effect_are_refuse
 def test_the_json_schema_has_every_key_and_both_short_forms() -> None:
     schema = manifest_schema()
     keys = {"description", "targets", "system", "tools", "examples", "variables", "data", "matrix", "padding", "cache"}
-    assert set(schema["properties"]) == keys | {"special_tokens", "budget", "options"}
+    assert set(schema["properties"]) == keys | {"special_tokens", "budget", "options", "strip"}
     assert {"type": "string"} in schema["properties"]["system"]["anyOf"]
     assert {"enum": ["auto", "always", "off"]} in schema["properties"]["padding"]["anyOf"]
     assert schema["additionalProperties"] is False
     json.dumps(schema)
+
+
+def test_keys_that_begin_with_x_are_ignored_and_their_anchors_work() -> None:
+    text = "x-common: &common {product: Acme, tone: calm}\nx-: 1\nx-targets: &t [openai]\n"
+    text += "system: a\ntargets: *t\nvariables:\n  <<: *common\n  tone: brisk\n"
+    parsed = manifest(text)
+    assert parsed.variables == {"product": "Acme", "tone": "brisk"}
+    assert parsed.targets == ("openai",)
+    assert "^x-" in manifest_schema()["patternProperties"]
+
+
+def test_keys_that_begin_with_x_are_still_read_within_limits_and_refused_elsewhere() -> None:
+    bomb = "x-a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+    for name, before in zip("bcdefg", "abcdef", strict=True):
+        bomb += f"x-{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+    assert reported(f"{bomb}system: a\n") == ["1: aliases repeat more than 100,000 values"]
+    assert reported("x-a: 1\nx-a: 2\nsystem: a\n") == ['2: duplicate key "x-a", first on line 1']
+    assert reported("system: a\npadding: {x-a: 1}\nX-b: 1\nxa: 1") == [
+        '2: unknown key "x-a"', '3: unknown key "X-b"', '4: unknown key "xa"',
+    ]  # fmt: skip
+
+
+def test_strip_names_front_matter_once() -> None:
+    assert manifest("system: a\nstrip: front-matter").strip == ("front-matter",)
+    assert manifest("system: a\nstrip: [front-matter]").strip == ("front-matter",)
+    assert reported("system: a\nstrip: [front-matter, front-matter]") == ['2: "strip" names "front-matter" twice']
+    assert reported("system: a\nstrip: comments") == ["2: \"strip[0]\" must be 'front-matter', not 'comments'"]
+    assert reported("system: a\nstrip: true") == ['2: "strip" must be a list, not true']
 
 
 def test_settings_are_read_from_either_file_and_have_defaults() -> None:

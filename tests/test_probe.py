@@ -104,6 +104,16 @@ RULES = {
         ANTHROPIC,
         {"kind": "blocks", "unit": 32, "minimum": 0, "marker": None},
     ),
+    "blocks in Gemini's form": (
+        Engine(unit=32),
+        "gemini",
+        {"kind": "blocks", "unit": 32, "minimum": 0, "marker": None},
+    ),
+    "breakpoints of Converse": (
+        Engine(kind="breakpoints", minimum=1024),
+        "bedrock-converse",
+        {"kind": "breakpoints", "minimum": 1024, "marker": "cachePoint"},
+    ),
     "blocks of 128 behind uncounted tokens, minimum 1,024": (
         Engine(unit=128, offset=37, minimum=1024),
         CHAT,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support import expanded
 
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rendered(files: Mapping[str, str], manifest: str = "system: a.j2") -> Rendered:
-    return renderer(files).render(expand(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0])
+    return renderer(files).render(expanded(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0])
 
 
 def renderer(files: Mapping[str, str]) -> Renderer:
@@ -72,7 +73,7 @@ def test_every_file_that_was_looked_up_is_recorded_even_if_it_does_not_exist() -
     }
     manifest = "system: a.j2\nvariables: {base: base.j2}\ndata: {d: data/d.yaml}"
     same = renderer(files)
-    variant = expand(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0]
+    variant = expanded(parse_manifest(manifest.encode(), name="p", path="prefixes/p.yaml"))[0]
     first, second = same.render(variant), same.render(variant)
     assert first == second
     assert first.system == "CG1."
@@ -98,7 +99,7 @@ def test_an_imported_macro_sees_only_its_arguments_unless_imported_with_context(
     shared = renderer(with_context)
     for who in ("x", "y", "x"):
         manifest = parse_manifest(f"system: a.j2\nvariables: {{who: {who}}}".encode(), name=who, path="p.yaml")
-        assert shared.render(expand(manifest)[0]).system == who
+        assert shared.render(expanded(manifest)[0]).system == who
     without = {"a.j2": '{% from "m.j2" import f %}{{ f() }}', "m.j2": macro}
     assert 'templates/m.j2:1: "who" is undefined' in message(without, "system: a.j2\nvariables: {who: x}")
 
@@ -209,3 +210,106 @@ def test_worked_turns_are_rendered_from_a_template_or_copied_from_the_manifest()
     manifest = f"system: a.j2\nvariables: {{v: x}}\n{turns_typed}"
     turns = rendered({"a.j2": "s", "e.j2": "<{{ v }}>"}, manifest).turns
     assert [(turn.role, turn.text) for turn in turns] == [("user", "<x>"), ("assistant", "{{ v }}")]
+
+
+# Front matter
+
+STRIP = "system: a.j2\nstrip: front-matter\n"
+FRONT = "---\ntitle: '{{ undefined }} {% if'\nvars: |\n  {# not closed\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (f"{FRONT}Text.\n", "Text.\n"),
+        (f"{FRONT}\n \t\n\n  Text.\n", "  Text.\n"),
+        (f"\ufeff{FRONT}Text.".replace("\n", "\r\n"), "Text."),
+        ("--- \na: b\n...\t\nText.", "Text."),
+        ("---\n---\nText.", "Text."),
+        ("---\n# a comment\n\n'a key': b\n---\n---\nText.", "---\nText."),
+        ("---\na: |\n  b\n  ---\n----\n---\nText.", "Text."),
+        ("---\na: b\n---\n#} {{ '{#' }}", "#} {#"),
+        ("\n---\na: b\n---\nText.", "\n---\na: b\n---\nText."),
+        (" ---\na: b\n---\n", " ---\na: b\n---\n"),
+        ("----\na: b\n---\n", "----\na: b\n---\n"),
+        ("Text.\n---\na: b\n---\n", "Text.\n---\na: b\n---\n"),
+    ],
+)
+def test_front_matter_at_the_start_of_a_template_is_removed_and_nothing_else(source: str, expected: str) -> None:
+    assert text({"a.j2": source}, STRIP) == expected
+    assert text({"a.j2": source}, STRIP.replace("front-matter", "[front-matter]")) == expected
+
+
+def test_front_matter_of_included_imported_and_inherited_templates_and_of_text_data_is_removed() -> None:
+    files = {
+        "a.j2": (
+            f"{FRONT}{{% extends 'base.j2' %}}{{% block b %}}"
+            "{% include 'part.j2' %}{{ note }}{{ list.a }}{% endblock %}"
+        ),
+        "base.j2": f"{FRONT}{{% from 'macros.j2' import m %}}Base {{% block b %}}{{% endblock %}}{{{{ m() }}}}",
+        "part.j2": f"{FRONT}\nPart ",
+        "macros.j2": f"{FRONT}{{% macro m() %}}Macro{{% endmacro %}}",
+        "data/note.md": f"{FRONT}\nNote: {{{{ literal }}}} ",
+        "data/list.yaml": "---\na: 1 \n",
+    }
+    manifest = f"{STRIP}data: {{note: data/note.md, list: data/list.yaml}}"
+    assert text(files, manifest) == "Base Part Note: {{ literal }} 1Macro"
+
+
+def test_front_matter_of_an_example_template_is_removed_but_not_a_literal_text() -> None:
+    turns = 'examples: [{role: user, template: b.j2}, {role: assistant, text: "---\\na: b\\n---\\nc"}]'
+    result = rendered({"a.j2": "A", "b.j2": f"{FRONT}B"}, f"{STRIP}{turns}")
+    assert [turn.text for turn in result.turns] == ["B", "---\na: b\n---\nc"]
+
+
+def test_a_manifest_that_strips_and_one_that_does_not_share_templates_and_data_without_influence() -> None:
+    files = {
+        "a.j2": "---\na: b\n---\n{{ note }}{% include 'b.j2' %}",
+        "b.j2": "---\nc: d\n---\nB",
+        "n.md": "---\ne: f\n---\nN",
+    }
+    sources = {f"templates/{path}" if path.endswith("j2") else path: data.encode() for path, data in files.items()}
+    shared = Renderer(sources.get, lambda: list(files))
+    manifests = [
+        parse_manifest(f"{keys}data: {{note: n.md}}".encode(), name="p", path="prefixes/p.yaml")
+        for keys in (STRIP, "system: a.j2\n")
+    ]
+    for _ in range(2):
+        stripped, whole = (shared.render(expanded(manifest)[0]).system for manifest in manifests)
+        assert stripped == "NB"
+        assert whole == "---\na: b\n---\n---\ne: f\n---\nN---\nc: d\n---\nB"
+
+
+def test_lines_of_errors_behind_front_matter_are_those_of_the_file() -> None:
+    assert message({"a.j2": f"{FRONT}\n\nOne\n{{{{ missing }}}}"}, STRIP).startswith("templates/a.j2:9: ")
+    assert message({"a.j2": f"{FRONT}{{% if %}}"}, STRIP).startswith("templates/a.j2:6: ")
+    assert message({"a.j2": "{% include 'b.j2' %}", "b.j2": f"{FRONT}\n{{{{ x }}}}"}, STRIP).startswith(
+        "templates/b.j2:7: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("---\na: b\nText.", '1: the front matter does not end: there is no second line "---"'),
+        ("---", '1: the front matter does not end: there is no second line "---"'),
+        ("---\na: b\n --- \n---x", '1: the front matter does not end: there is no second line "---"'),
+        ("---\n\nA rule above: and below.\n\n---\n", None),
+        ("---\n\nA rule above and below.\n\n---\n", "3: not the front matter of a file: the line is no YAML key"),
+        ("---\n{% include 'b.j2' %}\n---\n", "2: not the front matter of a file: the line is no YAML key"),
+    ],
+)
+def test_front_matter_that_does_not_end_or_is_none_is_a_fault_at_its_line(source: str, expected: str | None) -> None:
+    if expected is None:
+        assert text({"a.j2": f"{source}B"}, STRIP) == "B"
+        return
+    assert message({"a.j2": source}, STRIP).startswith(f"templates/a.j2:{expected}\n")
+    manifest = f"{STRIP}data: {{d: data/d.txt}}"
+    assert message({"a.j2": "x", "data/d.txt": source}, manifest).startswith(f"data/d.txt:{expected}\n")
+    assert text({"a.j2": "{{ d }}", "data/d.txt": source}, manifest.replace("strip: front-matter\n", "")) == source
+
+
+def test_very_long_front_matter_is_read_in_one_pass() -> None:
+    for line in ("a: b\n", "#\n", " \n", "---x\n"):
+        assert text({"a.j2": f"---\na: b\n{line * 200_000}---\nText."}, STRIP) == "Text."
+    assert "does not end" in message({"a.j2": "---\n" + "- \n" * 200_000}, STRIP)

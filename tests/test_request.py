@@ -6,8 +6,6 @@ import copy
 import json
 import shutil
 import types
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -16,6 +14,7 @@ import pydantic
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from recording_server import recording
 
 from cacheunit_build import CacheunitError, load
 from cacheunit_build.domain.front_options import agrees, merged, nested, split_by_name, with_arguments, without
@@ -42,6 +41,14 @@ extends = "anthropic-512"
 models = []
 [target.google]
 extends = "gemini"
+request = "openai-chat"
+[[target.google.options]]
+name = "extra_body.google.cached_content"
+effect = "front"
+claim = "cached content is a prefix of the prompt"
+grade = "documented"
+checked = 2026-11-30
+source = "https://ai.google.dev/gemini-api/docs/openai"
 [target.google.tokenizer]
 estimate = "deepseek-v4"
 margin = 0.5
@@ -720,23 +727,10 @@ def test_a_system_message_that_the_template_puts_in_front_is_refused(
 
 
 def sent_by(call: Callable[[str], object]) -> Any:  # noqa: ANN401 - the body of a request
-    """Returns the body of the request that a client sends to a server of this machine, which refuses it."""
-    bodies: list[Any] = []
-
-    class Recorder(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(400)
-            self.send_header("content-length", "0")
-            self.end_headers()
-
-        def log_message(self, *arguments: object) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Recorder) as server:
-        Thread(target=server.handle_request, daemon=True).start()
-        with pytest.raises((openai.BadRequestError, anthropic.BadRequestError)):
-            call(f"http://127.0.0.1:{server.server_port}")
-    return bodies[0]
+    """Returns the body of the request that a client sends to a server of this machine."""
+    with recording() as server:
+        call(server.url)
+        return server.last.body
 
 
 def test_anthropics_client_sends_dynamic_text_and_both_markers(locked: Load) -> None:
@@ -771,11 +765,15 @@ def test_openais_client_sends_the_schema_of_a_text_format_as_text_format(locked:
 # Variants
 
 
-@pytest.mark.parametrize("axes", [{}, {"locale": "de"}, {"lang": "de"}])
-def test_a_prefix_with_variants_names_its_axes(locked: Load, axes: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("axes", "locales"),
+    [({}, "de, zh/CN"), ({"locale": "de"}, "de"), ({"plan": "pro"}, "de, zh/CN"), ({"lang": "de"}, "de, zh/CN")],
+)
+def test_a_prefix_with_variants_names_its_axes(locked: Load, axes: dict[str, str], locales: str) -> None:
     with pytest.raises(CacheunitError, match='prefix "agent" has variants: set locale= and plan=') as caught:
         locked("agent", **axes)
-    assert caught.value.faults[0].hint == "locale is one of de, zh/CN; plan is one of free, pro"
+    plans = axes.get("plan", "free, pro")
+    assert caught.value.faults[0].hint == f"locale is one of {locales}; plan is one of {plans}"
 
 
 # Values of options

@@ -60,7 +60,7 @@ def test_each_format_sends_the_schema_in_its_own_way(sources: Project) -> None:
 
 def test_where_the_target_lists_no_option_for_it_the_plan_says_that_it_is_not_frozen(sources: Project) -> None:
     sources.build()
-    assert set(fragment(sources, "gemini")) == {"messages"}
+    assert set(fragment(sources, "gemini")) == {"systemInstruction"}
     explained = sources.run("explain", "a", "--format", "json").json["artifacts"]
     notes = {
         item["target"]: "the response schema is not frozen: the target lists no" in item["reason"] for item in explained

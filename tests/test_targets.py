@@ -31,7 +31,8 @@ FOLDER = resources.files("cacheunit_build.targets")
 FILES = {entry.name: entry.read_bytes() for entry in FOLDER.iterdir() if entry.name.endswith(".toml")}
 ENGINES = {"vllm", "sglang", "tensorrt-llm", "llama-cpp"}
 ANTHROPIC = [name for name in KNOWN if name.startswith("anthropic-")]
-BEDROCK = [name for name in KNOWN if name.startswith("bedrock-")]
+BEDROCK = [name for name in KNOWN if re.fullmatch(r"bedrock-\d+", name)]
+CONVERSE = [name for name in KNOWN if name.startswith("bedrock-converse-")]
 REQUIRED = {
     *("deepseek-v4", "openai", "openai-legacy", "anthropic-512", "anthropic-1024", "anthropic-2048", "anthropic-4096"),
     *("gemini", "kimi", "qwen", "qwen-explicit", "mistral", "groq", *ENGINES),
@@ -67,6 +68,7 @@ def test_every_toml_file_is_a_target_and_every_vendor_has_one() -> None:
     assert {f"{name}.toml" for name in KNOWN} == set(FILES)
     assert set(KNOWN) >= REQUIRED
     assert BEDROCK
+    assert CONVERSE
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -159,7 +161,7 @@ def test_the_name_of_a_target_takes_precedence_over_a_model() -> None:
     assert find_target("nobody", KNOWN) is None
 
 
-@pytest.mark.parametrize("names", [*([name] for name in KNOWN), ANTHROPIC, BEDROCK], ids=", ".join)
+@pytest.mark.parametrize("names", [*([name] for name in KNOWN), ANTHROPIC, BEDROCK, CONVERSE], ids=", ".join)
 def test_no_claim_is_repeated_in_a_file_or_in_targets_that_differ_by_their_minimum(names: list[str]) -> None:
     claims: list[str] = []
     for name in names:
@@ -297,7 +299,7 @@ INVALID: dict[str, str] = {
     "write = inf": '"cache.write" must be a finite number, not inf',
     "write = -0.1": '"cache.write" must be greater than or equal to 0, not -0.1',
     "write = true": '"cache.write" must be a number, not true',
-    'kind = "block"': "\"cache.kind\" must be 'blocks', 'breakpoints', 'tokens' or 'unknown', not 'block'",
+    'kind = "block"': "\"cache.kind\" must be 'blocks', 'breakpoints', 'tokens', 'stored' or 'unknown', not 'block'",
     "units = 64": 'unknown key "units"',
 }
 

@@ -787,7 +787,7 @@ def test_an_output_schema_keeps_the_order_of_its_properties(project: Project) ->
 @pytest.mark.parametrize(
     ("key", "value", "targets", "message"),
     [
-        ("defer_loading", True, "[openai-legacy, gemini]", 'unknown key "defer_loading" in a tool'),
+        ("defer_loading", True, "[openai-legacy, kimi]", 'unknown key "defer_loading" in a tool'),
         (
             "defer_loadin",
             True,
@@ -859,9 +859,9 @@ def test_the_bytes_of_a_hosted_tool_do_not_depend_on_the_order_of_its_keys(proje
             "anthropic-messages",
             "only targets of format openai-resp",
         ),
-        ({"type": "web_search"}, "[gemini]", "openai-chat", "only targets of format openai-responses have it"),
-        ({"type": "fuction", "name": "a"}, "[gemini]", "openai-chat", 'did you mean "function"?'),
-        ({"googleSearch": {}}, "[gemini]", "openai-chat", ""),
+        ({"type": "web_search"}, "[kimi]", "openai-chat", "only targets of format openai-responses have it"),
+        ({"type": "fuction", "name": "a"}, "[kimi]", "openai-chat", 'did you mean "function"?'),
+        ({"googleSearch": {}}, "[kimi]", "openai-chat", "only targets of format gemini have it"),
     ],
 )
 def test_a_hosted_tool_that_a_format_does_not_know_is_a_fault_at_its_line(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import expanded
 
-from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.renderer import Renderer
 from cacheunit_build.templating.traced_text import TracedText, join_traced, spans_of, trace_result
 
@@ -29,7 +30,7 @@ def compiled(files: Mapping[str, str], variant: int = 0) -> tuple[Rendered, Sour
     sources = {path: text.encode() for path, text in files.items()}
     manifest = parse_manifest(sources[MANIFEST], name="a", path=MANIFEST)
     renderer = Renderer(sources.get, list)
-    selected = expand(manifest)[variant]
+    selected = expanded(manifest)[variant]
     return renderer.render(selected), renderer.source_maps(selected)
 
 
@@ -82,6 +83,23 @@ def test_inheritance_calls_filters_captures_and_recursion() -> None:
     assert chain(maps.system, "Captured.") == f"child.j2:9 < child.j2:11 < {at}"
     assert chain(maps.system, "leaf").startswith("prefixes/a.yaml:6 < child.j2:12")
     assert chain(maps.system, "Foot.") == f"base.j2:3 < {at}"
+
+
+def test_lines_behind_stripped_front_matter_are_those_of_the_files() -> None:
+    front = "---\nname: x\nkeep: first\n---\n\n"
+    _, maps = compiled(
+        {
+            MANIFEST: "system: a.j2\nstrip: front-matter\ndata: {note: data/n.md}\n",
+            "templates/a.j2": f"{front}One.\n{{% include 'b.j2' %}}\n{{{{ note }}}}",
+            "templates/b.j2": f"{front}Two.\nThree.",
+            "data/n.md": f"{front}first\nsecond\n",
+        }
+    )
+    at = "prefixes/a.yaml:1"
+    assert chain(maps.system, "One.") == f"a.j2:6 < {at}"
+    assert chain(maps.system, "Three.") == f"b.j2:7 < a.j2:7 < {at}"
+    assert chain(maps.system, "first") == f"data/n.md:6 < a.j2:8 < {at}"
+    assert chain(maps.system, "second") == f"data/n.md:7 < a.j2:8 < {at}"
 
 
 def test_variables_axes_and_data_files() -> None:
@@ -178,7 +196,7 @@ def own_variants() -> list[Variant]:
     variants: list[Variant] = []
     for path in sorted((REPOSITORY / "prefixes").rglob("*.yaml")):
         name = path.relative_to(REPOSITORY).as_posix()
-        variants += expand(parse_manifest(path.read_bytes(), name=name[9:-5], path=name))
+        variants += expanded(parse_manifest(path.read_bytes(), name=name[9:-5], path=name))
     return variants
 
 

@@ -21,6 +21,14 @@ extends = "deepseek-v4"
 cache = {best_effort = false}
 [target.claude]
 extends = "anthropic-512"
+[target.google]
+extends = "steady"
+request = "gemini"
+[target.converse]
+extends = "bedrock-converse-1024"
+cache = {minimum = 16}
+[target.explicit]
+extends = "gemini-explicit"
 [target.own]
 extends = "deepseek-v4"
 request = "text"
@@ -58,6 +66,34 @@ def compared(ran: CommandResult) -> list[dict[str, Any]]:
     """Returns the results with a prediction, after checking that the exit code fits the report."""
     assert ran.code == (0 if ran.json["ok"] else 1), ran.err
     return [item for item in ran.json["results"] if item["verdict"] != "warm-up"]
+
+
+@pytest.mark.parametrize(
+    ("target", "engine", "limit"),
+    [
+        ("google", Engine(key="key"), {"generationConfig": {"maxOutputTokens": 1}}),
+        ("converse", Engine(kind="breakpoints", key="key"), {"inferenceConfig": {"maxTokens": 1}}),
+    ],
+)
+def test_a_model_in_the_path_is_verified_too(
+    built: Project, monkeypatch: pytest.MonkeyPatch, target: str, engine: Engine, limit: dict[str, Any]
+) -> None:
+    built.write({"prefixes/c.yaml": f"system: a.j2\ntargets: [{target}]\n"})
+    built.build()
+    monkeypatch.setenv("CACHEUNIT_API_KEY", "key")
+    (result,) = compared(verify(built, engine, "c", "--model", "mock"))
+    assert (result["verdict"], abs(result["observed"] - result["predicted"]) < 4) == ("as predicted", True)
+    assert result["predicted"] > 128
+    assert all(request.items() >= limit.items() for request in engine.requests)
+
+
+def test_a_target_that_stores_prefixes_is_not_verified(built: Project) -> None:
+    built.write({"prefixes/c.yaml": "system: a.j2\ntargets: [explicit]\n"})
+    built.build()
+    engine = Engine()
+    ran = verify(built, engine, "c", "--model", "mock")
+    assert (ran.code, engine.requests) == (2, [])
+    assert 'target "explicit" stores prefixes at the provider' in ran.err
 
 
 def test_hits_of_whole_units_are_as_predicted_on_the_second_request(built: Project) -> None:

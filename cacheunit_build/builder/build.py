@@ -9,7 +9,7 @@ from cacheunit_build.builder.check import all_drift
 from cacheunit_build.builder.results import BuildResult, ReplacedArtifact
 from cacheunit_build.builder.up_to_date import listed_only, reusable_records
 from cacheunit_build.compiler.project import compile_project
-from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError, fail
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cacheunit_build.builder.results import Gate
     from cacheunit_build.builder.up_to_date import Fingerprints
     from cacheunit_build.compiler.project import CompiledProject
-    from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles
 
@@ -114,7 +114,7 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
     replaced = _replaced(files, compiled.artifacts, old, changed, folder)
     lock = lock_bytes(new)
     lock_changed = files.read(LOCK_FILE) != lock
-    removed_files = _unedited_files(fingerprint_of, old, removed, folder)
+    removed_files = _unedited_files(fingerprint_of, old, new, folder)
     # Listed before anything is written, since a link to a folder in the build folder is refused.
     orphans = tuple(_orphans(files, new, folder, removed_files))
     _commit(files, changed, removed_files, lock if lock_changed else None, folder)
@@ -125,7 +125,7 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
         written=frozenset(
             record.key
             for record in compiled.records
-            if old.entries.get(record.key) != record.entry or _has_file(record.key, folder, changed)
+            if old.entries.get(record.key) != record.entry or _has_file(record, folder, changed)
         ),
         removed=removed,
         orphans=orphans,
@@ -149,13 +149,14 @@ def _commit(
         files.remove_leftovers(folder)
 
 
-def _unedited_files(fingerprint_of: Fingerprints, lock: Lock, keys: Iterable[ArtifactKey], folder: str) -> list[str]:
-    """Returns the files of artifacts that are as locked. An artifact that was edited is kept, and so an orphan."""
+def _unedited_files(fingerprint_of: Fingerprints, old: Lock, new: Lock, folder: str) -> list[str]:
+    """Returns the files that only the old lock has, as it has them. Those that were edited are kept, and so orphans."""
+    wanted = {path for key, entry in new.entries.items() for path in locked_files(key, entry, folder)}
     unedited: list[str] = []
-    for key in keys:
-        entry = lock.entries[key]
-        found = {path: fingerprint_of(path) for path in artifact_paths(*key, folder)}
-        if all(now in (None, locked) for now, locked in zip(found.values(), (entry.text, entry.request), strict=True)):
+    for key, entry in old.entries.items():
+        former = {path: locked for path, locked in locked_files(key, entry, folder).items() if path not in wanted}
+        found = {path: fingerprint_of(path) for path in former}
+        if all(now in (None, former[path]) for path, now in found.items()):
             unedited += [path for path, now in found.items() if now is not None]
     return unedited
 
@@ -168,9 +169,7 @@ def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) ->
         return BuildResult(records=compiled.records, drift=tuple(drift))
     fingerprint_of = listed_only(files.fingerprint, files.walk(folder))
     missing = {
-        path: data
-        for path, (data, _) in artifact_files(compiled.artifacts, folder).items()
-        if fingerprint_of(path) is None
+        path: data for path, data in artifact_files(compiled.artifacts, folder).items() if fingerprint_of(path) is None
     }
     files.remove_leftovers(folder)
     if missing:
@@ -178,7 +177,7 @@ def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) ->
     return BuildResult(
         records=compiled.records,
         compiled=compiled.artifacts,
-        written=frozenset(item.key for item in compiled.artifacts if _has_file(item.key, folder, missing)),
+        written=frozenset(item.key for item in compiled.artifacts if _has_file(item.record, folder, missing)),
         orphans=tuple(_orphans(files, lock, folder)),
         lock="unchanged",
     )
@@ -209,20 +208,19 @@ def _new_lock(compiled: CompiledProject, old: Lock) -> Lock:
     return Lock(targets={**old.targets, **compiled.identities}, entries=entries)
 
 
-def artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, tuple[bytes, str]]:
-    """Returns path -> bytes and fingerprint of the files of compiled artifacts."""
-    files: dict[str, tuple[bytes, str]] = {}
-    for artifact in artifacts:
-        text, request = artifact_paths(*artifact.key, folder)
-        files[text] = (artifact.text, artifact.entry.text)
-        files[request] = (artifact.request, artifact.entry.request)
-    return files
+def artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, bytes]:
+    """Returns path -> bytes of the files of compiled artifacts."""
+    return {path: data for artifact in artifacts for path, data in artifact.files(folder).items()}
 
 
 def _changed_files(fingerprint_of: Fingerprints, artifacts: Iterable[Artifact], folder: str) -> dict[str, bytes]:
     """Returns path -> new bytes of the artifact files that differ or are missing."""
-    wanted = artifact_files(artifacts, folder)
-    return {path: data for path, (data, expected) in wanted.items() if fingerprint_of(path) != expected}
+    changed: dict[str, bytes] = {}
+    for artifact in artifacts:
+        expected = locked_files(artifact.key, artifact.entry, folder)
+        contents = artifact.files(folder)
+        changed |= {path: data for path, data in contents.items() if fingerprint_of(path) != expected[path]}
+    return changed
 
 
 def _replaced(
@@ -231,21 +229,21 @@ def _replaced(
     """Returns the locked artifacts whose text is about to be replaced, with the old text."""
     replaced: dict[ArtifactKey, ReplacedArtifact] = {}
     for artifact in artifacts:
-        text, _ = artifact_paths(*artifact.key, folder)
+        text = next(iter(artifact.files(folder)))
         entry = old.entries.get(artifact.key)
         if entry is not None and text in changed:
             replaced[artifact.key] = ReplacedArtifact(entry=entry, text=files.read(text) or b"")
     return replaced
 
 
-def _has_file(key: ArtifactKey, folder: str, files: Mapping[str, bytes]) -> bool:
+def _has_file(record: ArtifactRecord, folder: str, files: Mapping[str, bytes]) -> bool:
     """Returns whether a file of that artifact is among `files`."""
-    return any(path in files for path in artifact_paths(*key, folder))
+    return any(path in files for path in locked_files(record.key, record.entry, folder))
 
 
 def _orphans(files: ProjectFiles, lock: Lock, folder: str, removed: Sequence[str] = ()) -> list[Drift]:
     """Returns the artifacts in the build folder that no lock entry names, without those that are to be removed."""
-    listed = {path for key in lock.entries for path in artifact_paths(*key, folder)}.union(removed)
+    listed = {path for key, entry in lock.entries.items() for path in locked_files(key, entry, folder)}.union(removed)
     artifacts = files_of_artifacts(files.walk(folder), folder, {target for _, target in lock.entries})
     paths = sorted(path for path in artifacts if path not in listed)
     return [Drift(prefix="", target="", kind="orphan", path=path) for path in paths]

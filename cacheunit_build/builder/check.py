@@ -9,7 +9,7 @@ from cacheunit_build.builder.changed_inputs import ChangedInputs
 from cacheunit_build.builder.results import CheckResult
 from cacheunit_build.builder.up_to_date import listed_only, reusable_records
 from cacheunit_build.compiler.project import compile_project
-from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
@@ -57,7 +57,8 @@ def check(
         if faults:
             return CheckResult(faults=faults, notes=tuple(notes))
         drift = tuple(all_drift(adapters, compiled, lock))
-        return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes))
+        estimates = tuple(record for record in compiled.records if record.entry.is_estimate)
+        return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes), estimates=estimates)
     except CacheunitError as error:
         return CheckResult(faults=error.faults)
 
@@ -83,8 +84,8 @@ def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iter
 def _build_folder_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iterator[Drift]:
     """Yields the selected differences between lock and build folder, one for each artifact and kind."""
     files, folder, selection = adapters.files, compiled.settings.build, compiled.selection
-    unlocked = {record.key for record in compiled.records} - lock.entries.keys()
-    unlocked_files = {path for key in unlocked for path in artifact_paths(*key, folder)}
+    unlocked = [record for record in compiled.records if record.key not in lock.entries]
+    unlocked_files = {path for record in unlocked for path in locked_files(record.key, record.entry, folder)}
     listed = [path for path in files.walk(folder) if path not in unlocked_files]
     reported: set[tuple[str, str, str]] = set()
     for drift in drift_on_disk(lock, folder, listed_only(files.fingerprint, listed), listed):
@@ -101,6 +102,8 @@ def _build_folder_drift(adapters: Adapters, compiled: CompiledProject, lock: Loc
 
 def _only_line_ends_differ(files: ProjectFiles, drift: Drift, lock: Lock) -> bool:
     """Returns whether an edited file has the locked bytes once CRLF is replaced by LF."""
-    entry = lock.entries[drift.prefix, drift.target]
+    key = drift.prefix, drift.target
     data = (files.read(str(drift.path)) or b"") if drift.kind == "edited" else b""
-    return b"\r\n" in data and fingerprint(data.replace(b"\r\n", b"\n")) in (entry.text, entry.request)
+    if b"\r\n" not in data:
+        return False
+    return fingerprint(data.replace(b"\r\n", b"\n")) in locked_files(key, lock.entries[key], "").values()

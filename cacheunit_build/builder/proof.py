@@ -50,7 +50,7 @@ def prove(adapters: Adapters, rebuild: Rebuild, *, jobs: int = 1) -> Proof:
 
 def _outputs(compiled: CompiledProject) -> dict[str, bytes]:
     """Returns the bytes of every file that a build writes."""
-    files = {path: data for path, (data, _) in artifact_files(compiled.artifacts, compiled.settings.build).items()}
+    files = artifact_files(compiled.artifacts, compiled.settings.build)
     lock = Lock(targets=compiled.identities, entries={record.key: record.entry for record in compiled.records})
     return {**files, LOCK_FILE: lock_bytes(lock)}
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.results import BuildResult, CheckResult
-from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE, files_of_artifacts
@@ -49,7 +49,8 @@ def unchanged_check(files: ProjectFiles, records: RecordStore) -> CheckResult | 
             return None
     except CacheunitError:  # the check reports it
         return None
-    return CheckResult(verified=len(record.artifacts))
+    estimates = tuple(artifact for artifact in _sorted(record) if artifact.entry.is_estimate)
+    return CheckResult(verified=len(record.artifacts), estimates=estimates)
 
 
 def reusable_records(
@@ -120,8 +121,8 @@ def _same_manifests(files: ProjectFiles, record: BuildRecord) -> bool:
 
 def _is_written(artifact: ArtifactRecord, build: str, fingerprint_of: Callable[[str], str | None]) -> bool:
     """Returns whether the artifact's files in the build folder have exactly the recorded bytes."""
-    text, request = artifact_paths(*artifact.key, build)
-    return fingerprint_of(text) == artifact.entry.text and fingerprint_of(request) == artifact.entry.request
+    files = locked_files(artifact.key, artifact.entry, build)
+    return all(fingerprint_of(path) == expected for path, expected in files.items())
 
 
 def _orphans(files: ProjectFiles, record: BuildRecord) -> list[str] | None:

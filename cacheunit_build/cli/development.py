@@ -27,12 +27,13 @@ class DevelopedPrefix:
     Attributes:
         entry: the entry that a build would lock.
         identity: the identity of its target that a build would lock.
-        files: the bytes of its text and of its request fragment; None where they are unchanged since the last build.
+        files: the bytes of its text, of its request fragment, and of the body of its cached content if it has one; None
+            where they are unchanged since the last build.
     """
 
     entry: LockEntry
     identity: TargetIdentity
-    files: tuple[bytes, bytes] | None
+    files: tuple[bytes, bytes, bytes | None] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def compile_prefix(root: Path, name: str, target: str | None) -> Mapping[Artifac
         for record in compiled.reused
     }
     for artifact in compiled.artifacts:
-        data = artifact.text, artifact.request
+        data = artifact.text, artifact.request, artifact.cached_content
         identity = compiled.identities[artifact.target]
         prefixes[artifact.key] = DevelopedPrefix(entry=artifact.entry, identity=identity, files=data)
     inputs = {item.path: item.fingerprint for record in compiled.records for item in record.lookups}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.artifact import artifact_paths
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, REQUEST, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +27,8 @@ def remark_ignored(context: Context, keys: Iterable[ArtifactKey]) -> None:
         return
     files = context.files()
     folder = parse_settings(files.read("pyproject.toml"), files.read("cacheunit.toml")).build
-    artifact = [path for key in list(keys)[:1] for path in artifact_paths(*key, folder)]
+    first = list(keys)[:1]
+    artifact = [f"{folder}/{name}/{target}{ending}" for name, target in first for ending in (TEXT, REQUEST)]
     first_ignored: dict[str, str] = {}
     for path, rule in ignored_files(files.root, [LOCK_FILE, *artifact]).items():
         first_ignored.setdefault(rule, path)

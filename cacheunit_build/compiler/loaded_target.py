@@ -5,27 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.compiler.frame import FrameLoader, fixed_frame, refuse_other_fixed_text
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
 from cacheunit_build.compiler.system_text import SystemTexts
 from cacheunit_build.compiler.turns import takes_json_arguments, user_message
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.fingerprint import PREFIX as FINGERPRINT_PREFIX
-from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
+from cacheunit_build.domain.file_names import COUNTS_FILE
+from cacheunit_build.domain.fingerprint import fingerprint, fingerprint_json
 from cacheunit_build.domain.front_options import SYSTEM_MESSAGE, TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
-from cacheunit_build.domain.package_file import PackagedEncoder, PackagedTemplate
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
+from cacheunit_build.domain.recorded_count import RecordedCounts
+from cacheunit_build.lockfile.counts import read_counts
 from cacheunit_build.request_formats.formats import FORMATS
 from cacheunit_build.targets.loader import SHIPPED_ENCODERS
-from cacheunit_build.templating.chat_template import ChatTemplate, load_chat_template
+from cacheunit_build.templating.chat_template import ChatTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.prompt import Tool, TurnChange
-    from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
+    from cacheunit_build.domain.protocols import CompileInputs, SourceFiles, Tokenizer
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Frame, RequestOption, Target
     from cacheunit_build.request_formats.base import RequestFormat
@@ -45,6 +46,8 @@ class LoadedTarget:
         package_files: the sources of the files outside of the project that it was loaded from, with their sha256.
         traceable: whether all these files are all that decides its output; an unknown Python encoder may read others.
         system_texts: counts prefixes by what they share, where the frame is known to put the system text in as it is.
+        counts: the recorded counts of the project; none for a target with the model's own vocabulary.
+        counts_lookups: the file that has them, which an estimate depends on.
         json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
         moves_system_messages: whether the frame puts a later system message in front, or lets it replace the first one.
     """
@@ -60,6 +63,8 @@ class LoadedTarget:
     moves_system_messages: bool = False
     json_arguments: bool = False
     system_texts: SystemTexts | None = None
+    counts: RecordedCounts = field(default_factory=RecordedCounts)
+    counts_lookups: tuple[Lookup, ...] = ()
 
     @property
     def request_format(self) -> RequestFormat:
@@ -69,7 +74,7 @@ class LoadedTarget:
     @property
     def lookups(self) -> tuple[Lookup, ...]:
         """The files of the project that it was loaded from."""
-        return (*self.frame_lookups, *self.vocabulary_lookups)
+        return (*self.frame_lookups, *self.vocabulary_lookups, *self.counts_lookups)
 
     @property
     def identity(self) -> TargetIdentity:
@@ -204,8 +209,8 @@ def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = 
     used = replace(target, frame=target.frame.for_system_text) if system_only else target
     try:
         tokenizer = adapters.tokenizers.load(target.tokenizer)
-        loaded = _FrameLoader(adapters).load(used)
-        _refuse_other_fixed_text(used.frame, loaded.frame)
+        loaded = FrameLoader(adapters).load(used)
+        refuse_other_fixed_text(used.frame, loaded.frame)
         start = _start_text(used, tokenizer)
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
@@ -227,7 +232,14 @@ def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = 
         system_texts=SystemTexts() if loaded.encoder_hash in SHIPPED_ENCODERS else None,
         moves_system_messages=not used.frame.plain and changes_with_system_message(frame),
         json_arguments=not used.frame.plain and takes_json_arguments(frame),
+        counts=read_counts(adapters.files) if tokenizer.margin else RecordedCounts(),
+        counts_lookups=(_counts_lookup(adapters.files),) if tokenizer.margin else (),
     )
+
+
+def _counts_lookup(files: SourceFiles) -> Lookup:
+    data = files.read(COUNTS_FILE)
+    return Lookup(path=COUNTS_FILE, fingerprint=None if data is None else fingerprint(data))
 
 
 def _start_text(target: Target, tokenizer: Tokenizer) -> str:
@@ -243,107 +255,3 @@ def _start_text(target: Target, tokenizer: Tokenizer) -> str:
         hint = "set it: frame.before is the text in front of the prompt"
         raise fail("the tokenizer's post-processor is of an unknown kind: it may put tokens in front", hint=hint)
     return "".join(text for text, _ in tokenizer.start_tokens)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LoadedFrame:
-    """A frame, with the files that it was loaded from.
-
-    Attributes:
-        frame: returns the text that the model reads of a conversation.
-        lookups: the files of the project, those that were only looked for included.
-        package_files: the sources of the files outside of the project, with their sha256.
-        encoder_hash: the sha256 of its Python encoder; None if it has none.
-    """
-
-    frame: Callable[[Conversation], str]
-    lookups: tuple[Lookup, ...] = ()
-    package_files: Mapping[str, str] = field(default_factory=dict)
-    encoder_hash: str | None = None
-
-
-class _FrameLoader:
-    """Loads one frame, and records which files it reads."""
-
-    def __init__(self, adapters: CompileInputs) -> None:
-        self._adapters = adapters
-        self._lookups: list[Lookup] = []
-        self._package_files: dict[str, str] = {}
-
-    def load(self, target: Target) -> _LoadedFrame:
-        """Returns the frame of a target."""
-        frame = target.frame
-        if frame.plain:
-            estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
-            return _LoadedFrame(frame=concatenated if estimated else fixed_frame(frame))
-        framed, encoder_hash = self._encoder(frame) if frame.encoder is not None else (self._template(frame), None)
-        return _LoadedFrame(
-            frame=framed,
-            lookups=tuple(self._lookups),
-            package_files=self._package_files,
-            encoder_hash=encoder_hash,
-        )
-
-    def _template(self, frame: Frame) -> Callable[[Conversation], str]:
-        """Returns the chat template of a frame."""
-        named = frame.chat_template
-        if isinstance(named, PackagedTemplate):
-            template, package = named, f"{named.package}/"
-
-            def read(path: str) -> bytes | None:
-                file = template.file_beside(path.removeprefix(package))
-                return None if file is None else self._read_package_file(file)
-
-            return load_chat_template(self._read_package_file(named), str(named), frame.arguments, read)
-        path = normal_path(str(named))
-        return load_chat_template(self._read_or_fail(path), path, frame.arguments, self._read)
-
-    def _encoder(self, frame: Frame) -> tuple[Callable[[Conversation], str], str]:
-        """Returns the Python encoder of a frame, and the sha256 of the bytes that were run."""
-        if isinstance(frame.encoder, PackagedEncoder):
-            data, function = self._read_package_file(frame.encoder), frame.encoder.function
-            path = f"{frame.encoder.package}/{frame.encoder.file}"
-        else:
-            file, _, function = str(frame.encoder).partition(".py:")
-            path = normal_path(f"{file}.py")
-            data = self._read_or_fail(path)
-        encoder = self._adapters.encoder(data, path, function, frame.arguments)
-        return encoder, fingerprint(data).removeprefix(FINGERPRINT_PREFIX)
-
-    def _read_package_file(self, file: PackageFile) -> bytes:
-        data, files = self._adapters.tokenizers.package_file(file)
-        self._package_files |= files
-        return data
-
-    def _read_or_fail(self, path: str) -> bytes:
-        data = self._read(path)
-        if data is None:
-            raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
-        return data
-
-    def _read(self, path: str) -> bytes | None:
-        data = self._adapters.files.read(path)
-        self._lookups.append(Lookup(path=path, fingerprint=None if data is None else fingerprint(data)))
-        return data
-
-
-def _refuse_other_fixed_text(frame: Frame, framed: Callable[[Conversation], str]) -> None:
-    """Raises a fault for a frame whose fixed text is not what its encoder puts around a system text."""
-    if frame.plain or not (frame.before or frame.after):
-        return
-    conversation = Conversation(system="Be kind.", tools=(), turns=(), following=(user_message("Hi"),))
-    if not framed(conversation).startswith(fixed_frame(frame)(conversation)):
-        message = "the encoder puts other text around a system text than frame.before and frame.after"
-        raise fail(message, hint="leave them out, so that the encoder is used for every prefix")
-
-
-def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
-    """Returns the frame that puts fixed text around the system text; it has no place for tools and examples."""
-    return lambda conversation: f"{frame.before}{conversation.system}{frame.after}{conversation.next_text}"
-
-
-def concatenated(conversation: Conversation) -> str:
-    """Returns all parts one after the other, for an estimate: no frame would make it exact."""
-    tools = "".join(compact_json(tool).decode() for tool in conversation.tools)
-    options = [compact_json(value).decode() for value in conversation.options.values()]
-    return "\n".join([*options, tools, conversation.system, *(turn.content for turn in conversation.turns)])

@@ -16,7 +16,8 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
 from cacheunit_build.domain.manifest import MARKER_PARTS
-from cacheunit_build.parsing.manifest import expand, parse_manifest
+from cacheunit_build.parsing.manifest import parse_manifest
+from cacheunit_build.parsing.variants import expand
 from cacheunit_build.targets.lookup import find_target, unknown_target
 from cacheunit_build.templating.renderer import Renderer
 
@@ -40,14 +41,14 @@ class CompiledPrefix:
     Attributes:
         path: the manifest file.
         artifacts: the artifacts of the selected variants and targets.
-        names: the names of all variants.
+        variants: all variants.
         faults: every fault.
         complete: whether all variants and targets were compiled without faults, from files that are all known.
     """
 
     path: str
     artifacts: tuple[Artifact, ...] = ()
-    names: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
     faults: tuple[Fault, ...] = ()
     complete: bool = False
 
@@ -81,26 +82,24 @@ class PrefixCompiler:
             manifest = self._with_defaults(parse_manifest(data, name=name, path=path))
         except CacheunitError as error:
             return CompiledPrefix(path=path, faults=error.faults_at(path))
-        all_targets, faults = self._targets_of(manifest)
-        targets = [target for target in all_targets if self._selection.target in (None, target.name)]
-        inputs = self._reader.read(manifest, fingerprint(data), () if faults else all_targets)
+        targets, target_faults = self._targets_of(manifest)
+        known = () if target_faults else list(targets.values())
+        inputs = self._reader.read(manifest, fingerprint(data), known)
         manifest = replace(manifest, response_schema=inputs.response_schema)
-        variants = expand(manifest)
-        names = tuple(variant.name for variant in variants)
-        faults = [*inputs.faults, *faults, *repeated_schema_faults(manifest, all_targets)]
-        faults += [*tool_faults(inputs.tools, targets), *response_schema_faults(manifest, targets)]
-        faults += _unknown_lifetimes(manifest, all_targets)
+        variants, matrix_faults = _expanded(manifest, {} if target_faults else targets)
+        used = {name: self._targets[name] for variant in variants for name in variant.targets}
+        faults = [*inputs.faults, *target_faults, *self._target_faults(manifest, inputs, targets, used), *matrix_faults]
         if faults:
-            return CompiledPrefix(path=path, names=names, faults=tuple(faults))
-        selected = [variant for variant in variants if targets and self._selection.includes(variant.name)]
-        artifacts, faults = self._compile_variants(selected, targets, inputs)
+            return CompiledPrefix(path=path, faults=tuple(faults))
+        selected = [variant for variant in variants if self._selected_targets(variant)]
+        artifacts, faults = self._compile_variants(selected, inputs)
         everything = len(selected) == len(variants) and self._selection.target is None
         return CompiledPrefix(
             path=path,
-            names=names,
+            variants=variants,
             artifacts=tuple(artifacts),
             faults=tuple(faults),
-            complete=everything and not faults and all(self.loaded[target.name].traceable for target in targets),
+            complete=everything and not faults and all(self.loaded[target].traceable for target in used),
         )
 
     def _with_defaults(self, manifest: Manifest) -> Manifest:
@@ -109,21 +108,27 @@ class PrefixCompiler:
         padding = replace(manifest.padding, hits_per_miss=hits_per_miss)
         return replace(manifest, padding=padding, cache_key=cache_key(self._settings.project, manifest.name))
 
+    def _selected_targets(self, variant: Variant) -> list[Target]:
+        """Returns the selected targets of a variant; none where the variant itself is not selected."""
+        if not self._selection.includes(variant.name):
+            return []
+        return [self._targets[name] for name in variant.targets if self._selection.target in (None, name)]
+
     def _compile_variants(
-        self, variants: Sequence[Variant], targets: Sequence[Target], inputs: ManifestInputs
+        self, variants: Sequence[Variant], inputs: ManifestInputs
     ) -> tuple[list[Artifact], list[Fault]]:
         """Returns the artifacts of all variants that compile, and the faults of the others."""
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
         for variant in variants:
             try:
-                artifacts += self._artifacts(variant, targets, inputs)
+                artifacts += self._artifacts(variant, inputs)
             except CacheunitError as error:
                 faults += error.faults
         return artifacts, faults
 
-    def _artifacts(self, variant: Variant, targets: Sequence[Target], inputs: ManifestInputs) -> list[Artifact]:
-        """Returns the artifact of a variant for each target.
+    def _artifacts(self, variant: Variant, inputs: ManifestInputs) -> list[Artifact]:
+        """Returns the artifact of a variant for each of its selected targets.
 
         Raises:
             CacheunitError: the faults of all targets.
@@ -134,7 +139,7 @@ class PrefixCompiler:
         rendered = replace(rendered, lookups=(*inputs.lookups, *rendered.lookups))
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
-        for target in targets:
+        for target in self._selected_targets(variant):
             try:
                 loaded = self._loaded_target(variant.manifest, target)
                 artifacts.append(compile_artifact(variant, rendered, inputs.tools, loaded, self._adapters.files.read))
@@ -159,27 +164,48 @@ class PrefixCompiler:
         except CacheunitError:
             return []
 
-    def _targets_of(self, manifest: Manifest) -> tuple[list[Target], list[Fault]]:
-        """Returns the targets of a manifest, or of the project, and faults of names and options."""
-        targets: list[Target] = []
+    def _target_faults(
+        self, manifest: Manifest, inputs: ManifestInputs, targets: Mapping[str, Target], used: Mapping[str, Target]
+    ) -> list[Fault]:
+        """Returns the faults of what the targets of a manifest do not take.
+
+        Args:
+            manifest: the manifest.
+            inputs: its tools.
+            targets: its targets.
+            used: those of them that it has variants for.
+        """
+        # Where a target is unknown, there are no variants yet: the others are checked all the same.
+        candidates = used.values() or targets.values()
+        selected = [target for target in candidates if self._selection.target in (None, target.name)]
+        return [
+            *repeated_schema_faults(manifest, list(targets.values())),
+            *tool_faults(inputs.tools, selected),
+            *response_schema_faults(manifest, selected),
+            *_unknown_lifetimes(manifest, list(targets.values())),
+        ]
+
+    def _targets_of(self, manifest: Manifest) -> tuple[dict[str, Target], list[Fault]]:
+        """Returns the targets of a manifest or of the project, by the names there, and faults of names and options."""
+        targets: dict[str, Target] = {}
         faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._settings.targets):
             try:
                 target = find_target(name, self._targets)
             except CacheunitError as error:
-                faults += [self._target_fault(manifest, fault, index) for fault in error.faults]
+                faults += [self._name_fault(manifest, fault, index) for fault in error.faults]
                 continue
             if target is None:
-                faults.append(self._target_fault(manifest, unknown_target(name, self._targets), index))
-            elif target in targets:
+                faults.append(self._name_fault(manifest, unknown_target(name, self._targets), index))
+            elif target in targets.values():
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             else:
-                targets.append(target)
+                targets[name] = target
         if not faults:
-            faults += unlisted_options(manifest, targets)
+            faults += unlisted_options(manifest, list(targets.values()))
         return targets, faults
 
-    def _target_fault(self, manifest: Manifest, fault: Fault, index: int) -> Fault:
+    def _name_fault(self, manifest: Manifest, fault: Fault, index: int) -> Fault:
         """Returns a fault of a name of a target in the manifest, or in the settings where the manifest names none."""
         if manifest.targets:
             return manifest.fault(fault.message, "targets", index, hint=fault.hint)
@@ -246,6 +272,14 @@ def _unknown_lifetimes(manifest: Manifest, targets: Sequence[Target]) -> list[Fa
         message = f"no target of the manifest has a lifetime of {lifetime}"
         faults.append(manifest.fault(message, "cache", "ttl", part, hint=hint))
     return list({(fault.message, fault.line): fault for fault in faults}.values())
+
+
+def _expanded(manifest: Manifest, targets: Mapping[str, Target]) -> tuple[tuple[Variant, ...], list[Fault]]:
+    """Returns the variants of a manifest, and the faults of its matrix; nothing where it has no targets."""
+    try:
+        return (expand(manifest, targets) if targets else ()), []
+    except CacheunitError as error:
+        return (), list(error.faults)
 
 
 def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:

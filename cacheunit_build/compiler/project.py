@@ -45,6 +45,7 @@ class CompiledProject:
         artifacts: the artifacts that were compiled, by prefix and target.
         reused: the records of artifacts that an earlier build compiled from the same inputs, by prefix and target.
         manifests: the paths of all manifests of the project.
+        variants: all variants of each manifest that was compiled, by the name of its prefix.
         complete: the artifacts of each manifest that was compiled for all its variants and targets, without faults and
             from files that are all known.
         faults: every fault.
@@ -57,6 +58,7 @@ class CompiledProject:
     artifacts: tuple[Artifact, ...]
     reused: tuple[ArtifactRecord, ...]
     manifests: frozenset[str]
+    variants: Mapping[str, tuple[Variant, ...]]
     complete: Mapping[str, tuple[Artifact, ...]]
     faults: tuple[Fault, ...]
 
@@ -258,7 +260,7 @@ class _CompilerRun:
         faults = [fault for prefix in prefixes for fault in prefix.faults]
         faults += self._twin_faults(artifacts)
         if not faults:
-            names = [*self._reused_names, *(name for prefix in prefixes for name in prefix.names)]
+            names = [*self._reused_names, *(variant.name for prefix in prefixes for variant in prefix.variants)]
             faults += self._unmatched(names, empty=not artifacts and not self._reused)
         loaded = self._compiler.loaded
         return CompiledProject(
@@ -269,6 +271,7 @@ class _CompilerRun:
             artifacts=tuple(sorted(artifacts, key=lambda artifact: artifact.key)),
             reused=tuple(sorted(self._reused, key=lambda record: record.key)),
             manifests=manifests,
+            variants={prefix.variants[0].manifest.name: prefix.variants for prefix in prefixes if prefix.variants},
             complete={prefix.path: prefix.artifacts for prefix in prefixes if prefix.complete},
             faults=tuple(dict.fromkeys(faults)),
         )

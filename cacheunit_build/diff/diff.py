@@ -268,12 +268,13 @@ class _Comparison:
 
 def _contents(key: ArtifactKey, entry: LockEntry) -> tuple[object, ...]:
     """Returns what an artifact and its renamed copy have in common: target and fingerprints."""
-    return key[1], entry.text, entry.request, entry.token_ids
+    return key[1], entry.text, entry.request, entry.cached_content, entry.token_ids
 
 
 def _of_entries_alone(difference: Difference, old: LockEntry, new: LockEntry, *, sources_failed: bool) -> Difference:
     """Compares two lock entries without sources: with equal token ids all tokens stay cached, else it is unknown."""
-    if difference.kind == "changed" and old.token_ids is not None and old.token_ids == new.token_ids:
+    same_ids = old.token_ids is not None and old.token_ids == new.token_ids
+    if difference.kind == "changed" and (same_ids or _contents(difference.key, old) == _contents(difference.key, new)):
         return replace(difference, still_cached=new.tokens, recomputed=0)
     reason = "it is compared with a lock, which has"
     if sources_failed:

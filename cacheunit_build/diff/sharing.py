@@ -166,7 +166,7 @@ def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> Target
     return TargetSharing(
         target=target.name,
         rule=target.cache,
-        margin=artifacts[0].margin,
+        margin=snapshot.target(artifacts[0]).tokenizer.margin,
         unit=unit,
         tree=tree,
         units=sum(len(own) // unit for own in ids.values()),

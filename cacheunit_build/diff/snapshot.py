@@ -49,14 +49,15 @@ class Snapshot:
         """Returns the static token ids of an artifact."""
         if artifact.key not in self._ids:
             ids = self.target(artifact).tokenizer.encode(artifact.framed_prefix)
-            self._ids[artifact.key] = ids[: artifact.entry.tokens]
+            static = len(ids) if artifact.estimated is not None else artifact.entry.tokens
+            self._ids[artifact.key] = ids[:static]
         return self._ids[artifact.key]
 
     def blocks(self, artifact: Artifact) -> tuple[str, ...]:
         """Returns the content blocks of an artifact's request, in the order that providers read them."""
         if artifact.key not in self._blocks:
             request_format = self.target(artifact).request_format
-            self._blocks[artifact.key] = request_format.content_blocks(json.loads(artifact.request))
+            self._blocks[artifact.key] = request_format.content_blocks(json.loads(artifact.content))
         return self._blocks[artifact.key]
 
     def marked_blocks(self, artifact: Artifact) -> tuple[int, ...]:

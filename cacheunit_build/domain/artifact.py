@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.file_names import CACHED_CONTENT, REQUEST, TEXT
+from cacheunit_build.domain.token_count import TokenScale
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Lookup, Tool
+    from cacheunit_build.domain.recorded_count import EstimatedRequest
     from cacheunit_build.domain.source_map import SourceLine
 
 
@@ -85,6 +89,8 @@ class Artifact:
         record: what a build records of it.
         text: the bytes of the text file: system text and padding.
         request: the bytes of the request fragment, as JSON.
+        cached_content: the bytes of the body that stores the prefix at the provider, as JSON; None for a target whose
+            requests carry it.
         padding_text: the padding, as it is in the text.
         framed_prefix: the text that all requests begin with, as the model reads it.
         unstable: tokens after the static ones that change with what follows.
@@ -95,6 +101,8 @@ class Artifact:
         variant: the variant that it was made from.
         tools: the tools that it was made from.
         options: the values of request options that are frozen in it, by name.
+        estimated: what a provider is asked to count of it; None for a target with the model's own vocabulary.
+        scale: turns tokens of `framed_prefix` by the target's vocabulary into static tokens: others for an estimate.
     """
 
     record: ArtifactRecord
@@ -109,6 +117,19 @@ class Artifact:
     variant: Variant
     tools: tuple[Tool, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    cached_content: bytes | None = None
+    estimated: EstimatedRequest | None = None
+    scale: TokenScale = field(default_factory=TokenScale)
+
+    @property
+    def content(self) -> bytes:
+        """The file that has the tools, the system text and the examples, as JSON."""
+        return self.request if self.cached_content is None else self.cached_content
+
+    def files(self, folder: str) -> dict[str, bytes]:
+        """Returns path -> bytes of its files in the build folder."""
+        contents = (self.text, self.request, *([] if self.cached_content is None else [self.cached_content]))
+        return dict(zip(locked_files(self.key, self.entry, folder), contents, strict=True))
 
     @property
     def prefix(self) -> str:
@@ -141,6 +162,14 @@ class Artifact:
         return self.record.key
 
 
-def artifact_paths(prefix: str, target: str, folder: str) -> tuple[str, str]:
-    """Returns the paths of an artifact's text and request fragment, relative to the project root."""
-    return f"{folder}/{prefix}/{target}.txt", f"{folder}/{prefix}/{target}.json"
+def locked_files(key: ArtifactKey, entry: LockEntry, folder: str) -> dict[str, str]:
+    """Returns path -> fingerprint of an artifact's files: text, request fragment, and cached content where it has some.
+
+    Args:
+        key: the prefix (or variant) and the target.
+        entry: its entry in the lock.
+        folder: the build folder; the paths are relative to the project root, as it is.
+    """
+    stem = f"{folder}/{key[0]}/{key[1]}"
+    files = {f"{stem}{TEXT}": entry.text, f"{stem}{REQUEST}": entry.request}
+    return files if entry.cached_content is None else {**files, f"{stem}{CACHED_CONTENT}": entry.cached_content}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.artifact import ArtifactRecord, PaddingPlan, artifact_paths
+from cacheunit_build.domain.artifact import ArtifactRecord, PaddingPlan, locked_files
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE, is_artifact_name
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, entry_from, identity_data, identity_from
@@ -102,10 +102,9 @@ class BuildRecord:
 
     def artifact_files(self) -> dict[str, str]:
         """Returns path -> fingerprint of every file that belongs into the build folder."""
-        files = {}
+        files: dict[str, str] = {}
         for artifact in self.artifacts:
-            text, request = artifact_paths(*artifact.key, self.folders[2])
-            files[text], files[request] = artifact.entry.text, artifact.entry.request
+            files |= locked_files(artifact.key, artifact.entry, self.folders[2])
         return files
 
     def all_files(self) -> dict[str, str | None] | None:

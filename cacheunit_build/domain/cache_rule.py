@@ -14,13 +14,13 @@ from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.token_count import TokenCount
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     # At run time, a result is imported where it is made: `load` reads a rule, and creating these classes takes 2 ms.
     from cacheunit_build.domain.cache_results import ChangeImpact, Cost, PaddingGain, Prediction
 
-CacheKind = Literal["blocks", "breakpoints", "tokens", "unknown"]
-MarkerName = Literal["cache_control", "prompt_cache_breakpoint"]
+CacheKind = Literal["blocks", "breakpoints", "tokens", "stored", "unknown"]
+MarkerName = Literal["cache_control", "prompt_cache_breakpoint", "cachePoint"]
 OptionEffect = Literal["front", "text", "examples", "cache"]
 """What the value of a request option changes: it puts text in front of the prefix, it changes the text of the prefix,
 it changes only what stands in front of the worked examples, or the provider keeps a cache of its own for each value."""
@@ -30,6 +30,7 @@ MILLION = 1_000_000
 _WHY_NO_PADDING: dict[CacheKind, str] = {
     "tokens": "any common prefix is reused, so padding saves nothing",
     "breakpoints": "the marked prefix is reused to the token, so padding saves nothing",
+    "stored": "the whole prefix is stored and reused, so padding saves nothing",
     "unknown": "the target's cache rule is unknown, so nothing is padded",
     "blocks": "the target's cache unit is unknown, so nothing is padded",
 }
@@ -68,7 +69,7 @@ class CacheRule:
 
     kind: CacheKind = "unknown"
     """What is reused: whole units of a common prefix (blocks), a marked prefix as a whole (breakpoints), every common
-    token (tokens)."""
+    token (tokens), a prefix that a request of its own stores at the provider, as a whole (stored)."""
     unit: Annotated[int, Limits(gt=0, le=MOST_UNIT)] | None = None
     """The tokens in one cache unit, of blocks; unknown if left out."""
     minimum: Annotated[int, Limits(ge=0)] | None = None
@@ -131,6 +132,11 @@ class CacheRule:
         return self.kind == "breakpoints"
 
     @property
+    def is_stored(self) -> bool:
+        """Whether a request of its own stores the prefix, and later ones name it."""
+        return self.kind == "stored"
+
+    @property
     def is_known(self) -> bool:
         """Whether enough is known to tell how many tokens are reused."""
         return self.kind != "unknown" and (self.kind != "blocks" or self.unit is not None)
@@ -184,6 +190,7 @@ class CacheRule:
         breakpoints    -     1,024  1,100 1,300   1,300   1,300
         breakpoints    -     1,024  1,100 1,300   1,299   1,100
         breakpoints    -     1,024  none          1,300       0
+        stored         -     4,096  -             5,000   5,000
 
         With one dropped unit, the first row gives 128.
 
@@ -228,7 +235,8 @@ class CacheRule:
         new: CountedPrefix,
         ids: tuple[Sequence[int], Sequence[int]],
         *,
-        whole_blocks: int | None = None,
+        found: Sequence[int] | None = None,
+        scale: Callable[[int], int] = int,
     ) -> ChangeImpact:
         """Returns what a cache that holds the old version of a prefix serves of the new one.
 
@@ -236,16 +244,21 @@ class CacheRule:
             old: the version in the cache.
             new: the new version.
             ids: the static token ids of the old and of the new version.
-            whole_blocks: how many of the old markers end where a content block of the new request ends, which is near
-                enough to a marker of it to be looked up. Only these serve breakpoints, since a marker ends a whole
-                block, and those that the new version has too. None for all.
+            found: those of the old markers whose entries a request with the new version finds, where its content
+                blocks were compared; None where only the tokens are known. A block stays the same even where its last
+                token merges with a block that was added behind it, so these may exceed the common tokens by one.
+            scale: turns a number of token ids into static tokens: of an estimate, the ids are of another vocabulary.
         """
         from cacheunit_build.domain.cache_results import ChangeImpact
 
-        first = common_prefix(*ids)
-        written = [*old.markers[:whole_blocks], *(marker for marker in old.markers if marker in new.markers)]
-        still_cached = self.reusable(first, written)
-        stored = TokenCount(tokens=self._stored(first, written), margin=max(old.margin, new.margin))
+        first = scale(common_prefix(*ids))
+        if self.is_stored and first < scale(max(map(len, ids))):  # another prefix is stored anew
+            return ChangeImpact(first=first, still_cached=0, recomputed=new.tokens)
+        shared, written = first, old.markers
+        if found is not None and self.serves_marked_only:
+            shared, written = max(found, default=0), found
+        still_cached = self.reusable(shared, written)
+        stored = TokenCount(tokens=self._stored(shared, written), margin=max(old.margin, new.margin))
         why = self._why_unknown(stored)
         if why is not None or still_cached is None:
             return ChangeImpact(first=first, still_cached=None, recomputed=None, why=why)

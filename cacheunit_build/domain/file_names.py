@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 LOCK_FILE = "cacheunit.lock"
 """The lockfile."""
 
+COUNTS_FILE = "cacheunit.counts"
+"""The file of the counts that providers gave."""
+
 SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 """The files that may hold the settings; only one of them does."""
 
@@ -61,11 +64,15 @@ def is_artifact_name(prefix: str, target: str) -> bool:
     )
 
 
+TEXT, REQUEST, CACHED_CONTENT = ".txt", ".json", ".cache.json"
+"""The endings of an artifact's files: its text, its request fragment, and the body that creates its cached content."""
+
+
 def files_of_artifacts(files: Iterable[str], build: str, targets: Collection[str]) -> list[str]:
     """Returns those files of the build folder that have the form of an artifact's; others may put theirs there too.
 
-    An artifact has FOLDER/TARGET.txt and FOLDER/TARGET.json. A file has that form if its target is one of `targets`, or
-    if both are there.
+    An artifact has FOLDER/TARGET.txt and FOLDER/TARGET.json, and FOLDER/TARGET.cache.json where its target stores it as
+    cached content. A file has that form if its target is one of `targets`, or if the first two are there.
 
     build/support/agent/deepseek-v4.txt                         with target deepseek-v4: yes
     build/old/gone.txt, build/old/gone.json                     yes
@@ -73,13 +80,18 @@ def files_of_artifacts(files: Iterable[str], build: str, targets: Collection[str
     """
     stems: dict[str, list[str]] = {}
     for file in files:
-        stem, dot, ending = file.rpartition(".")
-        if dot and ending in ("txt", "json") and "/" in stem.removeprefix(f"{build}/"):
+        stem = artifact_stem(file)
+        if "/" in stem.removeprefix(f"{build}/"):
             stems.setdefault(stem, []).append(file)
-    both = 2
     return [
         file
         for stem, found in stems.items()
-        if len(found) == both or stem.rpartition("/")[2] in targets
+        if {f"{stem}{TEXT}", f"{stem}{REQUEST}"} <= {*found} or stem.rpartition("/")[2] in targets
         for file in found
     ]
+
+
+def artifact_stem(file: str) -> str:
+    """Returns the path of an artifact's file without its ending, which ends with the target; empty for other files."""
+    ending = next((ending for ending in (CACHED_CONTENT, REQUEST, TEXT) if file.endswith(ending)), None)
+    return "" if ending is None else file.removesuffix(ending)

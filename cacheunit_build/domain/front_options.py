@@ -41,8 +41,11 @@ MANIFEST_KEYS: Mapping[str, str] = {
     "prompt": "system",
     "messages": "examples",
     "input": "examples",
+    "systemInstruction": "system",
+    "contents": "examples",
+    "toolConfig.tools": "tools",
 }
-"""The key of a manifest for each key of a request that holds a part of the prefix."""
+"""The key of a manifest for each name in a request under which a part of the prefix is."""
 
 _LEFT_OUT = object()
 _NOT_SET = frozenset({"NotGiven", "Omit"})
@@ -97,7 +100,12 @@ def split_by_name(body: Mapping[str, Any], names: Collection[str]) -> tuple[dict
 
 def has_value(body: object, name: str) -> bool:
     """Returns whether a request body sets an option; None and the clients' marks for a missing argument do not."""
-    return _is_set(_value_at(body, name))
+    return _is_set(value_at(body, name))
+
+
+def is_given(body: object, name: str) -> bool:
+    """Returns whether a request body has an option at all, whatever its value."""
+    return value_at(body, name) is not _LEFT_OUT
 
 
 def _is_set(value: object) -> bool:
@@ -112,7 +120,7 @@ def without(body: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {**kept, key: inner} if inner else kept
 
 
-def _value_at(body: object, name: str) -> Any:  # noqa: ANN401 - a value of JSON
+def value_at(body: object, name: str) -> Any:  # noqa: ANN401 - a value of JSON
     """Returns the value under a dotted name, in mappings and in objects with attributes."""
     value: Any = body
     for key in name.split("."):
@@ -245,8 +253,8 @@ def refuse_other_values(
         _refuse_without_members(body, name)
         if not has_value(body, name):
             continue
-        is_frozen, value = has_value(prefix.fragment, name), _value_at(body, name)
-        known: Sequence[Any] = [_value_at(prefix.fragment, name)] if is_frozen else option.get("neutral", ())
+        is_frozen, value = has_value(prefix.fragment, name), value_at(body, name)
+        known: Sequence[Any] = [value_at(prefix.fragment, name)] if is_frozen else option.get("neutral", ())
         unaffected = option["effect"] == "examples" and not prefix.has_examples and not is_frozen
         if not unaffected and not any(agrees(value, item) for item in known):
             raise _refused(name, option["effect"], value, prefix)
@@ -257,7 +265,7 @@ def _refuse_without_members(body: Mapping[str, Any], name: str) -> None:
     keys = name.split(".")
     for length in range(1, len(keys)):
         path = ".".join(keys[:length])
-        value = _value_at(body, path)
+        value = value_at(body, path)
         if not _is_set(value) or (path in _TEXT_OR_MAPPING and isinstance(value, str)):
             return
         if isinstance(value, _NO_MEMBERS):
@@ -268,7 +276,7 @@ def _refused(name: str, effect: str, value: object, prefix: FrozenPrefix) -> Cac
     """Returns the error for an option with another value than the frozen one, or than those that change nothing."""
     allow_hint = f'pass allow=("{name}",)'
     if has_value(prefix.fragment, name):
-        frozen = _shown(_value_at(prefix.fragment, name))
+        frozen = _shown(value_at(prefix.fragment, name))
         message = f'"{name}" is frozen as {frozen} in prefix "{prefix.name}", not {_shown(value)}'
         hint = f'leave it out, change it in "options" of the manifest, or {allow_hint}'
         return fail(f"{message}: the option {EFFECTS[effect]}", hint=hint)

@@ -42,6 +42,8 @@ class LockEntry:
     """The fingerprint of the text file."""
     request: Annotated[str, _FINGERPRINT]
     """The fingerprint of the request fragment."""
+    cached_content: Annotated[str, _FINGERPRINT] | None = None
+    """The fingerprint of the body that stores the prefix at the provider; None where requests carry it themselves."""
     token_ids: Annotated[str, _FINGERPRINT] | None = None
     """The fingerprint of the static token ids; None for an estimate, whose ids are of another vocabulary."""
 

@@ -68,4 +68,6 @@ def locked_artifact(
         raise _broken(f"the lock is broken: {error}", path) from None
     if locked[1].format not in formats:
         raise _broken(f'the lock is broken: unknown format "{locked[1].format}"', path)
+    if locked[1].cache.is_stored != (locked[0].cached_content is not None):
+        raise _broken('the lock is broken: "cached_content" does not fit the cache rule', path)
     return locked

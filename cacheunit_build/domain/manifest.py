@@ -123,6 +123,8 @@ class ManifestKeys:
     """Files for the templates, by variable name: YAML, JSON or any text."""
     matrix: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values of each axis; there is one variant for each combination, and each axis is a variable."""
+    strip: tuple[Literal["front-matter"], ...] = ()
+    """What is removed from templates and text data files before they are rendered: their YAML front matter."""
     padding: PaddingOptions = field(default_factory=PaddingOptions)
     """Whether padding ends the prefix on a cache-unit boundary."""
     cache: CacheOptions = field(default_factory=CacheOptions)
@@ -137,13 +139,28 @@ class ManifestKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixEntry:
+    """One entry of `exclude` or `include` in a matrix.
+
+    Attributes:
+        values: axis -> the values that match, any of them; for `include`, one value of every axis.
+        targets: names of targets and globs that match, any of them; None where the entry is about all targets.
+    """
+
+    values: Mapping[str, tuple[AxisValue, ...]]
+    targets: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(ManifestKeys):
-    """The manifest of one prefix.
+    """The manifest of one prefix; its `matrix` has the axes alone.
 
     Attributes:
         name: the name of the prefix.
         path: the manifest file, relative to the project root.
         lines: the line of each key in that file.
+        exclude: the combinations of the matrix that are left out.
+        include: the combinations that are added after that.
         cache_key: the value by which the requests of all its variants choose the same cache.
         response_schema: the schema in the file that its option of this name is; None without one, or before it is read.
     """
@@ -151,12 +168,21 @@ class Manifest(ManifestKeys):
     name: str
     path: str
     lines: Mapping[Keys, int]
+    exclude: tuple[MatrixEntry, ...] = ()
+    include: tuple[MatrixEntry, ...] = ()
     cache_key: str = ""
     response_schema: ResponseSchema | None = None
 
     def line(self, *keys: str | int) -> int | None:
         """Returns the line of the value under these keys, or of the nearest one around it."""
         return nearest_line(self.lines, keys)
+
+    def axis_keys(self, axis: str, value: AxisValue) -> Keys:
+        """Returns the keys that lead to a value of an axis: in the list of the axis, or in an included combination."""
+        if value in self.matrix[axis]:
+            return ("matrix", axis, self.matrix[axis].index(value))
+        included = (index for index, entry in enumerate(self.include) if value in entry.values[axis])
+        return ("matrix", "include", next(included), axis)
 
     def fault(self, message: str, *keys: str | int, hint: str | None = None) -> Fault:
         """Returns a fault at the value under these keys."""
@@ -171,8 +197,10 @@ class Variant:
         name: `support/agent@locale=de,plan=pro`, or the name of the prefix where there is no matrix.
         manifest: the manifest.
         axes: the value of each axis.
+        targets: the names of the targets that it is compiled for, at least one.
     """
 
     name: str
     manifest: Manifest
     axes: Mapping[str, AxisValue]
+    targets: tuple[str, ...]

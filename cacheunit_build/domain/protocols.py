@@ -129,11 +129,7 @@ class TokenizerLoader(Protocol):
         """
 
     def package_file(self, file: PackageFile) -> tuple[bytes, Mapping[str, str]]:
-        """Returns the bytes of a file in an installed package, and its source with its sha256.
-
-        Raises:
-            CacheunitError: the package is not installed, or the file is missing or has another sha256.
-        """
+        """Returns the bytes of a file in an installed package, and its source with its sha256; or raises as `load`."""
 
     def with_project_files(self, read: Callable[[str], bytes | None]) -> TokenizerLoader:
         """Returns a loader that reads files of the project by `read`, and keeps what is loaded from elsewhere."""
@@ -219,6 +215,9 @@ class Endpoint(Protocol):
             RequestRefusedError: the endpoint refuses this request.
             CacheunitError: the endpoint does not answer, or not with JSON.
         """
+
+    def ask(self, route: EndpointRoute, model: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Returns the JSON that a route answers to a body; raises what `send` raises."""
 
     def models(self) -> Sequence[str]:
         """Returns the names of the models that it serves; empty where it does not list them."""

@@ -39,6 +39,8 @@ class TokenizerSpec:
     """A known target whose vocabulary is used instead, where the model's own is not available."""
     margin: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     """The share by which an estimate may be off."""
+    scaled_margin: Annotated[float, Limits(gt=0, lt=1)] | None = None
+    """The share by which an estimate may be off that is scaled by the last recorded count of the same prefix."""
 
     def __post_init__(self) -> None:
         if sum(source is not None for source in (self.package, self.path, self.encoding, self.estimate)) != 1:
@@ -47,6 +49,8 @@ class TokenizerSpec:
             raise ValueError('needs "package" and "file" together')
         if (self.estimate is None) != (self.margin == 0):
             raise ValueError('needs "estimate" and a "margin" above 0 together')
+        if self.scaled_margin is not None and self.estimate is None:
+            raise ValueError('has a "scaled_margin", which only an "estimate" has')
 
     def __str__(self) -> str:
         """Returns the source as a person would name it."""
@@ -141,6 +145,8 @@ class TargetKeys:
     """The model whose vocabulary and frame it has, if it names one."""
     model_ids: tuple[str, ...] = ()
     """The ids by which requests name its models."""
+    count_model: Annotated[str, Limits(min_length=1)] | None = None
+    """The model whose recorded counts stand for the target, where it is for several."""
     request: FormatName
     """The format of requests."""
     tokenizer: TokenizerSpec | None = None
@@ -166,3 +172,8 @@ class Target(TargetKeys):
     name: str
     names_models: bool = True
     """Whether it lists its models itself, and does not only inherit the list."""
+
+    @property
+    def counted_model(self) -> str | None:
+        """The model whose recorded counts stand for the target; None where several do, and none is chosen."""
+        return self.count_model or (self.model_ids[0] if len(self.model_ids) == 1 else None)

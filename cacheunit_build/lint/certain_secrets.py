@@ -192,7 +192,7 @@ def final_secrets(artifact: Artifact, target: LoadedTarget) -> list[CertainSecre
     secrets = certain_secrets(artifact.framed_prefix)
     # Fixed text frames everything but options; a template or an encoder may also leave out a part of the request.
     if artifact.options or not target.target.frame.plain:
-        secrets += certain_secrets(artifact.request.decode())
+        secrets += certain_secrets(artifact.content.decode())
     return secrets
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.segment import Segment
 from cacheunit_build.parsing.data_file import parse_data
-from cacheunit_build.parsing.manifest import expand
 from cacheunit_build.parsing.tools import CLIENT_ONLY_KEYS, listed_tools
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class PrefixInputs:
     Attributes:
         manifest: the manifest of the prefix.
         variants: the selected variants, at least one.
-        tools: the texts of its tools.
+        tools: the texts of its tools, of the tool calls in its examples, and of its response schema.
         has_all_variants: whether every variant of the manifest is selected.
     """
 
@@ -64,11 +64,15 @@ class PrefixInputs:
 
 
 def read_prefix_inputs(
-    manifest: Manifest, files: ProjectFiles, renderer: Renderer, selection: Selection, artifacts: Sequence[Artifact]
+    variants: Sequence[Variant],
+    files: ProjectFiles,
+    renderer: Renderer,
+    selection: Selection,
+    artifacts: Sequence[Artifact],
 ) -> PrefixInputs:
-    """Returns the inputs of a prefix that compiled without a fault into `artifacts`."""
+    """Returns the inputs of a prefix whose variants compiled without a fault into `artifacts`."""
+    manifest = variants[0].manifest
     tool_files = dict.fromkeys(map(normal_path, manifest.tools))
-    variants = expand(manifest)
     inputs = tuple(
         _variant_inputs(variant, renderer.render(variant), own_artifacts)
         for variant in variants
@@ -78,7 +82,11 @@ def read_prefix_inputs(
     return PrefixInputs(
         manifest=manifest,
         variants=inputs,
-        tools=tuple(segment for path in tool_files for segment in _tool_segments(files, path)),
+        tools=(
+            *(segment for path in tool_files for segment in _tool_segments(files, path)),
+            *_call_segments(manifest),
+            *_schema_segments(manifest, files),
+        ),
         has_all_variants=len(inputs) == len(variants),
     )
 
@@ -100,6 +108,26 @@ def _tool_segments(files: ProjectFiles, path: str) -> Iterator[Segment]:
     for keys, text in _sent_texts(*listed_tools(document)):
         line = SourceLine(path=path, line=document.line(keys) or 1)
         yield Segment(kind="tool", text=text, tool_line=line)
+
+
+def _call_segments(manifest: Manifest) -> Iterator[Segment]:
+    """Yields the texts in the arguments of the tool calls in the examples."""
+    for index, example in enumerate(manifest.examples):
+        for place, call in enumerate(example.tool_calls):
+            for keys, text in _sent_texts(call.arguments, ("examples", index, "tool_calls", place, "arguments")):
+                yield Segment(
+                    kind="tool", text=text, tool_line=SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
+                )
+
+
+def _schema_segments(manifest: Manifest, files: ProjectFiles) -> Iterator[Segment]:
+    """Yields the texts of the response schema."""
+    file = manifest.options.get(RESPONSE_SCHEMA)
+    if isinstance(file, str):
+        path = normal_path(file)
+        document = parse_data(files.read(path) or b"", path, floats=True)
+        for keys, text in _sent_texts(document.value, ()):
+            yield Segment(kind="tool", text=text, tool_line=SourceLine(path=path, line=document.line(keys) or 1))
 
 
 def _sent_texts(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ANN401

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, SecretScanner
-    from cacheunit_build.lint.inputs import PrefixInputs
+    from cacheunit_build.lint.inputs import PrefixInputs, VariantInputs
     from cacheunit_build.lint.rule import Problem
 
 
@@ -99,9 +99,8 @@ class _ProjectLinter:
         for name, _ in manifest_names(files, settings):
             if name in by_prefix:
                 artifacts = by_prefix[name]
-                yield read_prefix_inputs(
-                    artifacts[0].variant.manifest, files, renderer, self._compiled.selection, artifacts
-                )
+                variants = self._compiled.variants[name]
+                yield read_prefix_inputs(variants, files, renderer, self._compiled.selection, artifacts)
 
     def variant_names(self) -> dict[str, set[str]]:
         """Returns the names of all variants of each prefix that is linted in all its variants."""
@@ -130,12 +129,13 @@ class _ProjectLinter:
     def _prefixes_diverge(self) -> Iterator[Violation]:
         """Yields pairs of prefixes of one target that share most of their text, but not their beginning."""
         by_target: dict[str, dict[str, PrefixText]] = {}
+        firsts: dict[tuple[str, str], VariantInputs] = {}  # name and target -> the first variant for that target
         for name, linter in self._linters.items():
-            first = linter.inputs.variants[0]
-            for artifact in first.artifacts:
-                if first.system is not None:
-                    prefix = PrefixText(system=first.system, artifact=artifact)
-                    by_target.setdefault(artifact.target, {})[name] = prefix
+            for variant in linter.inputs.variants:
+                for artifact in variant.artifacts:
+                    if variant.system is not None and firsts.setdefault((name, artifact.target), variant) is variant:
+                        prefix = PrefixText(system=variant.system, artifact=artifact)
+                        by_target.setdefault(artifact.target, {})[name] = prefix
         for target_name, prefixes in by_target.items():
             target = self._context.targets[target_name]
             texts = {name: prefix.system.text for name, prefix in prefixes.items()}
@@ -143,7 +143,7 @@ class _ProjectLinter:
                 prefix, linter = prefixes[name], self._linters[name]
                 match = prefixes_diverge_early(prefix, prefixes[other], target.target.cache, token_counter(target))
                 if match is not None:
-                    location = linter.location(linter.inputs.variants[0], prefix.system, match)
+                    location = linter.location(firsts[name, target_name], prefix.system, match)
                     yield Violation.of(match, location, name, f"{name} {other}")
 
     def _similar_prefixes(self) -> Iterator[Violation]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.lint.context import LintContext
     from cacheunit_build.lint.inputs import PrefixInputs, VariantInputs
     from cacheunit_build.lint.segment import Match, Segment
@@ -191,12 +192,15 @@ class PrefixLinter:
 
     def _variants_diverge(self) -> Iterator[Violation]:
         """Yields, for each target, where the variants diverge although they share text further on."""
-        first, *others = self.inputs.variants
-        if not others or first.system is None:
-            return
-        texts = [variant.rendered.system for variant in others]
-        for artifact in first.artifacts:
-            target = self._context.targets[artifact.target]
+        by_target: dict[str, list[tuple[VariantInputs, Artifact]]] = {}
+        for variant in self.inputs.variants:
+            for artifact in variant.artifacts:
+                by_target.setdefault(artifact.target, []).append((variant, artifact))
+        for name, ((first, artifact), *others) in by_target.items():
+            if not others or first.system is None:
+                continue
+            texts = [variant.rendered.system for variant, _ in others]
+            target = self._context.targets[name]
             match = cu4_layout.variants_diverge_early(
                 first.system, texts, artifact, target.target.cache, token_counter(target)
             )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.artifact import artifact_paths
+from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.file_names import LOCK_FILE, files_of_artifacts
 
@@ -51,7 +51,8 @@ def _kind_of_change(before: Lock, after: Lock, key: ArtifactKey) -> DriftKind | 
         old, now = replace(old, margin=new.margin, markers=new.markers), was
     if was != now:
         return "profile"
-    if (old.text, old.request) == (new.text, new.request) and old.token_ids != new.token_ids:
+    files = [(entry.text, entry.request, entry.cached_content) for entry in (old, new)]
+    if files[0] == files[1] and old.token_ids != new.token_ids:
         return "tokenizer"
     return "changed" if old != new else None
 
@@ -71,9 +72,9 @@ def drift_on_disk(
     """
     listed: set[str] = set()
     for (prefix, target), entry in sorted(lock.entries.items()):
-        paths = artifact_paths(prefix, target, folder)
-        listed.update(paths)
-        for path, expected in zip(paths, (entry.text, entry.request), strict=True):
+        expected_files = locked_files((prefix, target), entry, folder)
+        listed.update(expected_files)
+        for path, expected in expected_files.items():
             actual = fingerprint_of(path)
             if actual is None:
                 yield Drift(prefix=prefix, target=target, kind="missing", path=path)

@@ -1,21 +1,19 @@
-"""Reads a manifest from YAML, and expands its matrix into variants."""
+"""Reads a manifest from YAML."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, first_faults
-from cacheunit_build.domain.file_names import axis_spelling, variant_name
 from cacheunit_build.domain.front_options import MANIFEST_KEYS, RESPONSE_SCHEMA
 from cacheunit_build.domain.lifetimes import lifetime_seconds
-from cacheunit_build.domain.manifest import MARKER_PARTS, Manifest, ManifestKeys, Variant
-from cacheunit_build.domain.names import MAX_NAME_BYTES, composed, folded, name_problem
+from cacheunit_build.domain.manifest import MARKER_PARTS, Manifest, ManifestKeys
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.parsing.examples import example_faults
+from cacheunit_build.parsing.matrix import ENTRY_KEYS, entry_schemas, with_entries
 from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.parsing.yaml import read_yaml
 
@@ -23,13 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from cacheunit_build.domain.document import Document, Keys
-    from cacheunit_build.domain.manifest import AxisValue
 
-MOST_VARIANTS = 4096
-"""The most variants that one matrix may have."""
-
-_MOST_COUNTED = 10**12
 _MOST_OPTIONS = 1_000
+_IGNORED = "x-"
+"""The beginning of keys that are ignored, as in Docker Compose: their values may have anchors for other keys."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
@@ -60,8 +55,11 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
         raise CacheunitError(Fault(message="a manifest must be a mapping", path=path, line=document.line(())))
     keys = validate(ManifestKeys, _without_shorthands(document))
     values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
+    values["matrix"] = {axis: items for axis, items in keys.matrix.items() if axis not in ENTRY_KEYS}
     manifest = Manifest(**values, name=name, path=path, lines=document.lines)
     faults = [fault for check in _CHECKS for fault in check(manifest)]
+    manifest, matrix_faults = with_entries(manifest, keys.matrix)
+    faults += matrix_faults
     if faults:
         raise CacheunitError(*first_faults(faults))
     return manifest
@@ -70,12 +68,16 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
 def manifest_schema() -> dict[str, Any]:
     """Returns the JSON Schema of a manifest, shorthands included."""
     schema = json_schema(ManifestKeys)
-    system, padding = schema["properties"]["system"], schema["properties"]["padding"]
+    keys = schema["properties"]
+    system, padding, strip = keys["system"], keys["padding"], keys["strip"]
     listed = {key: system.pop(key) for key in ("type", "items", "minItems")}
     system["anyOf"] = [{"type": "string"}, listed]
     lifetimes = schema["$defs"]["CacheOptions"]["properties"]["ttl"]
     lifetimes["anyOf"] = [{"type": "string"}, {"$ref": lifetimes.pop("$ref")}]
     padding["anyOf"] = [{"enum": ["auto", "always", "off"]}, {"$ref": padding.pop("$ref")}]
+    strip["anyOf"] = [strip["items"], {key: strip.pop(key) for key in ("type", "items")}]
+    keys["matrix"]["properties"] = entry_schemas()
+    schema["patternProperties"] = {f"^{_IGNORED}": {"description": "Ignored: a place for YAML anchors."}}
     return schema
 
 
@@ -87,18 +89,20 @@ def _is_sent(keys: Keys) -> bool:
 def _without_shorthands(document: Document) -> Document:
     """Returns the manifest with its shorthands written out.
 
-    system: a.md.j2   ->  system: [a.md.j2]
-    padding: always   ->  padding: {mode: always}
-    cache: {ttl: 1h}  ->  cache: {ttl: {tools: 1h, shared: 1h, prefix: 1h}}
+    system: a.md.j2      ->  system: [a.md.j2]
+    strip: front-matter  ->  strip: [front-matter]
+    padding: always      ->  padding: {mode: always}
+    cache: {ttl: 1h}     ->  cache: {ttl: {tools: 1h, shared: 1h, prefix: 1h}}
 
-    `reuses` is the former name of `hits_per_miss`.
+    Keys that begin with `x-` are left out. `reuses` is the former name of `hits_per_miss`.
     """
-    value = dict(document.value)
+    value = {key: item for key, item in document.value.items() if not key.startswith(_IGNORED)}
+    for key in ("system", "strip"):
+        if isinstance(value.get(key), str):
+            value[key] = [value[key]]
     cache = value.get("cache")
     if isinstance(cache, dict) and isinstance(cache.get("ttl"), str):
         value["cache"] = {**cache, "ttl": dict.fromkeys(MARKER_PARTS, cache["ttl"])}
-    if isinstance(value.get("system"), str):
-        value["system"] = [value["system"]]
     if isinstance(value.get("padding"), str):
         value["padding"] = {"mode": value["padding"]}
     elif isinstance(value.get("padding"), dict):
@@ -168,63 +172,10 @@ def _path_faults(manifest: Manifest) -> Iterator[Fault]:
             yield from (manifest.fault(fault.message, key, item, hint=fault.hint) for fault in error.faults)
 
 
-def _matrix_faults(manifest: Manifest) -> Iterator[Fault]:
-    """Yields a fault for each axis without values, each value that is not plain or unique, and too many variants."""
-    for axis, values in manifest.matrix.items():
-        if not values:
-            yield manifest.fault(f'axis "{axis}" has no value', "matrix", axis)
-        yield from _axis_faults(manifest, axis, values)
-    variants, more = 1, ""
-    for values in manifest.matrix.values():
-        variants *= len(values)
-        if variants > _MOST_COUNTED:
-            more = "at least "
-            break
-    if variants > MOST_VARIANTS:
-        yield manifest.fault(f"the matrix has {more}{variants} variants, more than {MOST_VARIANTS}", "matrix")
-    elif manifest.matrix and variants:
-        yield from _variant_name_faults(manifest)
-
-
-def _variant_name_faults(manifest: Manifest) -> Iterator[Fault]:
-    """Yields a fault for each value that gives a folder which some system cannot store, or takes for another one."""
-    last_axis = max(manifest.matrix)
-    longest = {axis: max(values, key=lambda value: len(_quoted(value))) for axis, values in manifest.matrix.items()}
-    size = len(variant_name(manifest.name.rpartition("/")[2], longest).encode())
-    if size > MAX_NAME_BYTES:
-        message = f"the name of a variant is too long: {size} bytes, at most {MAX_NAME_BYTES} are possible"
-        yield manifest.fault(message, "matrix", hint="use shorter values, which name a folder")
-    for axis, values in manifest.matrix.items():
-        first: dict[str, str] = {}
-        for index, value in enumerate(values):
-            spelling = axis_spelling(value)
-            problem = name_problem(f"{axis}={_quoted(value)}", math.inf) if axis == last_axis else None
-            if problem is not None:
-                message = f'value "{spelling}" of axis "{axis}" {problem}'
-                yield manifest.fault(message, "matrix", axis, index, hint="use another value, which names a folder")
-            other = first.setdefault(folded(_quoted(value)), spelling)
-            if composed(other) != composed(spelling):
-                message = f'values "{other}" and "{spelling}" of axis "{axis}" differ only in letter case'
-                hint = "use another value: on some systems, their folders are one"
-                yield manifest.fault(message, "matrix", axis, index, hint=hint)
-
-
-def _quoted(value: object) -> str:
-    """Returns an axis value as it is in the name of a folder."""
-    return variant_name("", {"": value}).removeprefix("@=")
-
-
-def _axis_faults(manifest: Manifest, axis: str, values: tuple[object, ...]) -> Iterator[Fault]:
-    spellings: set[str] = set()
-    for index, value in enumerate(values):
-        spelling = composed(axis_spelling(value))
-        if value == "":
-            yield manifest.fault(f'a value of axis "{axis}" is empty', "matrix", axis, index)
-        elif not isinstance(value, str | int):
-            yield manifest.fault(f'a value of axis "{axis}" is not text, number or boolean', "matrix", axis, index)
-        elif spelling in spellings:
-            yield manifest.fault(f'axis "{axis}" has the value "{spelling}" twice', "matrix", axis, index)
-        spellings.add(spelling)
+def _strip_faults(manifest: Manifest) -> Iterator[Fault]:
+    """Yields a fault where something that is removed is named twice."""
+    if len(set(manifest.strip)) < len(manifest.strip):
+        yield manifest.fault('"strip" names "front-matter" twice', "strip", hint="remove one of them")
 
 
 def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
@@ -260,8 +211,9 @@ def _option_faults(manifest: Manifest) -> Iterator[Fault]:
         yield manifest.fault(f"{number:,} options are set, more than {_MOST_OPTIONS:,}", "options")
         return
     for key, value in manifest.options.items():
-        part = key.split(".")[0]
-        if part in MANIFEST_KEYS:
+        names = [f"{name}." for name, _ in _leaves(key, value)]
+        part = next((part for part in MANIFEST_KEYS if any(name.startswith(f"{part}.") for name in names)), None)
+        if part is not None:
             hint = f'use the key "{MANIFEST_KEYS[part]}" of the manifest'
             yield manifest.fault(f'"{part}" is a part of the prefix, not an option', "options", key, hint=hint)
         elif not all(key.split(".")):
@@ -289,18 +241,7 @@ def _overlap(name: str, other: str) -> bool:
 
 
 _CHECKS: tuple[Callable[[Manifest], Iterator[Fault]], ...] = (
-    *(_missing_segment, _target_faults, _variable_faults, _path_faults, _matrix_faults, _padding_faults),
+    *(_missing_segment, _target_faults, _variable_faults, _path_faults, _strip_faults, _padding_faults),
     *(_option_faults, _lifetime_faults, example_faults),
 )
 """What validation by type cannot check."""
-
-
-def expand(manifest: Manifest) -> tuple[Variant, ...]:
-    """Returns the variants of a manifest in the order of its matrix; the axes in a name are in code point order."""
-    axes = sorted(manifest.matrix)
-    combinations = itertools.product(*(manifest.matrix[axis] for axis in axes))
-    return tuple(_variant(manifest, dict(zip(axes, values, strict=True))) for values in combinations)
-
-
-def _variant(manifest: Manifest, axes: Mapping[str, AxisValue]) -> Variant:
-    return Variant(name=variant_name(manifest.name, axes), manifest=manifest, axes=axes)

@@ -35,7 +35,7 @@ def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
         (
             item.artifact.prefix,
             item.artifact.target,
-            tokens_cell(item.artifact.entry.tokens, item.artifact.margin),
+            tokens_cell(item.artifact.entry.tokens, item.artifact.margin, item.artifact.entry.counted),
             item.artifact.entry.counted,
             f"{item.artifact.unit:,}" if item.artifact.unit else "-",
             f"{item.artifact.entry.padding:,}",
@@ -51,7 +51,7 @@ def _details(explanation: Explanation) -> list[str]:
     """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
     facts = [
-        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {_counted(explanation)}"),
+        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin, entry.counted)} static, {_counted(explanation)}"),
         ("  later turns", _later_turns(artifact)),
         ("  unstable", _unstable(artifact)),
         ("  literal", _literal(artifact)),
@@ -63,6 +63,7 @@ def _details(explanation: Explanation) -> list[str]:
         ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
+        ("  cached content", entry.cached_content or ""),
         ("  token ids", entry.token_ids or "not recorded, since the model's own vocabulary is not available"),
         ("  lock", _LOCKED[explanation.locked]),
     ]
@@ -81,7 +82,9 @@ def _details(explanation: Explanation) -> list[str]:
 def _markers(artifact: Artifact) -> str:
     """Returns how many tokens stand in front of each marker, with its lifetime where the request asks for one."""
     entry = artifact.entry
-    places = [f"after {tokens_cell(marker, artifact.margin)} tokens" for marker in entry.markers]
+    inner = [f"~{marker:,}" if artifact.estimated else f"{marker:,}" for marker in entry.markers[:-1]]
+    last = [tokens_cell(marker, artifact.margin, entry.counted) for marker in entry.markers[-1:]]
+    places = [f"after {marker} tokens" for marker in (*inner, *last)]
     if len(entry.lifetimes) == len(places):
         places = [f"{place} ({lifetime})" for place, lifetime in zip(places, entry.lifetimes, strict=True)]
     return ", ".join(places)
@@ -89,6 +92,8 @@ def _markers(artifact: Artifact) -> str:
 
 def _counted(explanation: Explanation) -> str:
     entry = explanation.artifact.entry
+    if entry.counted == "recorded":
+        return "recorded from the provider"
     return "an estimate" if explanation.artifact.margin else f"{entry.counted} ({explanation.engine})"
 
 
@@ -96,7 +101,7 @@ def _later_turns(artifact: Artifact) -> str:
     """Returns what later turns of a conversation do to the static tokens; empty for an estimate."""
     turns = artifact.later_turns
     if turns is None:
-        return "" if artifact.margin else "assumed to leave the prefix unchanged, since the frame is fixed text"
+        return "" if artifact.estimated else "assumed to leave the prefix unchanged, since the frame is fixed text"
     shown = ", ".join(f'"{shape}"' for shape in turns.refused[:_MOST_SHAPES])
     more = f" and {len(turns.refused) - _MOST_SHAPES} more" if len(turns.refused) > _MOST_SHAPES else ""
     refused = f"; refused by the frame: {shown}{more}" if turns.refused else ""
@@ -128,7 +133,7 @@ def _literal(artifact: Artifact) -> str:
 def _units(artifact: Artifact) -> str:
     if not artifact.unit:
         return ""
-    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact)
+    units = "not aligned, since the count is not exact" if artifact.margin else unit_text(artifact)
     return f"{units} (unit of {artifact.unit:,})"
 
 
@@ -175,6 +180,7 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         "segments": dict(artifact.segments),
         "text": entry.text,
         "request": entry.request,
+        "cached_content": entry.cached_content,
         "token_ids": entry.token_ids,
         "inputs": [
             {"path": lookup.path, "fingerprint": lookup.fingerprint, "asked_by": lookup.asked_by}

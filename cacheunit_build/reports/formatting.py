@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.lock import Counted
 
 _MOST_NAMES = 8
 
@@ -104,8 +106,10 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
-def tokens_cell(tokens: int, margin: float) -> str:
-    """Returns a number of tokens; an estimate as `~1,093 ±35 %`."""
+def tokens_cell(tokens: int, margin: float, counted: Counted = "estimate") -> str:
+    """Returns a number of tokens; an estimate as `~1,093 ±35 %`, a recorded count as `1,236 ±4`."""
+    if margin and counted == "recorded":
+        return f"{tokens:,} ±{math.ceil(tokens * margin):,}"
     return f"~{tokens:,} ±{margin * 100:.0f} %" if margin else f"{tokens:,}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.lock import identity_data
@@ -43,6 +44,13 @@ def _target(name: str, identity: TargetIdentity) -> str:
     return "  ".join(fields)
 
 
+def _margin(entry: LockEntry) -> str:
+    """Returns the margin of a count in tokens, that of an estimate in percent; nothing for none."""
+    if not entry.margin:
+        return ""
+    return f" ±{entry.margin * 100:.0f} %" if entry.is_estimate else f" ±{math.ceil(entry.tokens * entry.margin):,}"
+
+
 def _entry(entry: LockEntry, unit: int) -> str:
     """Formats an entry without its name; fields are separated by two spaces."""
     estimate = entry.is_estimate
@@ -50,11 +58,12 @@ def _entry(entry: LockEntry, unit: int) -> str:
         f"{'~' if estimate else ''}{entry.tokens:,} tokens",
         *([] if estimate or not unit else [_units(entry.tokens, unit)]),
         f"padding {entry.padding:,}",
-        entry.counted + (f" ±{entry.margin * 100:.0f} %" if entry.margin else ""),
+        entry.counted + _margin(entry),
         *([f"markers {', '.join(f'{marker:,}' for marker in entry.markers)}"] if entry.markers else []),
         *([f"lifetimes {', '.join(entry.lifetimes)}"] if entry.lifetimes else []),
         f"text {_short(entry.text)}",
         f"request {_short(entry.request)}",
+        *([] if entry.cached_content is None else [f"cached content {_short(entry.cached_content)}"]),
         *([] if entry.token_ids is None else [f"ids {_short(entry.token_ids)}"]),
     ]
     return "  ".join(fields)

@@ -68,6 +68,8 @@ def _target_lines(item: TargetSharing) -> Iterator[str]:
     yield f"{item.target}: {artifacts}, {estimate}{item.units:,} {noun}, {unique:,} of them different{shared}"
     if item.rule.serves_marked_only:
         yield "  a cache entry ends at a marked block: shared tokens before it are not reused by themselves"
+    if item.rule.is_stored:
+        yield "  each prefix is stored by itself: shared tokens are not reused"
     yield ""
     width = len(f"{max(_units(item.tree)):,}")
     yield from _node_lines(item.tree, 0, width, is_root=True)

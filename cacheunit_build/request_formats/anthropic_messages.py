@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body, marked
+from cacheunit_build.request_formats.counting import CountRoute
+from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +22,22 @@ class AnthropicMessages(RequestFormat):
 
     name = "anthropic-messages"
     route = EndpointRoute(path="messages", headers={"anthropic-version": "2023-06-01"}, key_header="x-api-key")
+    # The keys are those of MessageCountTokensParams in anthropic 2.15.0. Free, with a limit of requests a minute; "the
+    # count should be considered an estimate", and may include tokens that the provider adds and does not bill:
+    # https://platform.claude.com/docs/en/build-with-claude/token-counting
+    count_route = CountRoute(
+        route=replace(route, path="messages/count_tokens"),
+        url="https://api.anthropic.com/v1",
+        keys=frozenset({"messages", "output_config", "speed", "system", "thinking", "tool_choice", "tools"}),
+        answer_key="input_tokens",
+    )
     markers = ("cache_control",)
     marks_tools = True
     needs_marker = True
     system_blocks = True
-    leading_types = frozenset({"tool_result"})
-    unmarkable = frozenset({"thinking", "redacted_thinking"})
+    form = MessageForm(
+        leading_types=frozenset({"tool_result"}), unmarkable=frozenset({"thinking", "redacted_thinking"})
+    )
     # the types of anthropic-sdk-python, 2.15.0: ToolParam and ToolUnionParam; new tools get a name and a date
     tool_keys = frozenset({"allowed_callers", "defer_loading", "eager_input_streaming", "input_examples"})
     hosted_types = r"[a-z0-9_]+_\d{8}|tool_search_tool_(bm25|regex)|mcp_toolset"

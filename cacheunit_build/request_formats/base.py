@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from cacheunit_build.domain.front_options import merged, nested
+from cacheunit_build.domain.front_options import merged, nested, value_at, with_arguments
 from cacheunit_build.domain.prompt import chat_message
-from cacheunit_build.request_formats.following import with_leading_text, with_marker
+from cacheunit_build.request_formats.counting import without_markers
+from cacheunit_build.request_formats.following import MessageForm, markers_of, with_leading_text, with_marker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn
     from cacheunit_build.domain.response_schema import ResponseSchema
     from cacheunit_build.domain.target import FormatName
+    from cacheunit_build.request_formats.counting import CountRoute
 
 Json = dict[str, Any]
 
 _MARKERS: dict[str, Json] = {
     "cache_control": {"type": "ephemeral"},
     "prompt_cache_breakpoint": {"mode": "explicit"},
+    "cachePoint": {"type": "default"},
 }
 """The value of each marker in a request."""
 
@@ -120,7 +123,13 @@ class RequestFormat(ABC):
     Attributes:
         name: its name in targets.
         route: where its requests are sent.
+        count_route: how the provider is asked for the tokens of a request; None where it does not count.
         messages_key: the key of the messages in a request.
+        tools_path: the name of the list of tools in a request; a dot leads into a mapping.
+        system_path: the name of the list of blocks of system text, where a request has one.
+        model_key: the argument of a client's call that names the model.
+        stored_keys: the keys of a prefix that may be stored at the provider: a request that names it has none of them.
+        name_key: the key of a request that names such a prefix.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
         marks_tools: whether a tool can carry a marker.
@@ -128,11 +137,7 @@ class RequestFormat(ABC):
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
         most_markers: how many cache markers a request may carry.
         exclusive: request keys of which the API takes only one.
-        text_type: the type of a block of text in a message.
-        leading_types: the types of blocks that the API requires at the beginning of a message.
-        item_keys: the keys of which a message has at least one.
-        unmarkable: the types of blocks that cannot carry a marker.
-        unmarkable_roles: the roles of messages that cannot carry a marker.
+        form: how messages are written.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
         tool_keys: the further keys of a function that its API takes, beside name, description, schema and `strict`.
         hosted_types: a pattern for the types of the tools that the provider runs; empty where it knows none.
@@ -140,7 +145,13 @@ class RequestFormat(ABC):
 
     name: ClassVar[FormatName]
     route: ClassVar[EndpointRoute]
+    count_route: ClassVar[CountRoute | None] = None
     messages_key: ClassVar[str] = "messages"
+    tools_path: ClassVar[str] = "tools"
+    system_path: ClassVar[str] = "system"
+    model_key: ClassVar[str] = "model"
+    stored_keys: ClassVar[tuple[str, ...]] = ()
+    name_key: ClassVar[str] = ""
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
     marks_tools: ClassVar[bool] = False
@@ -148,11 +159,7 @@ class RequestFormat(ABC):
     system_blocks: ClassVar[bool] = False
     most_markers: ClassVar[int] = 4
     exclusive: ClassVar[tuple[str, ...]] = ()
-    text_type: ClassVar[str] = "text"
-    leading_types: ClassVar[frozenset[str]] = frozenset()
-    item_keys: ClassVar[tuple[str, ...]] = ("role",)
-    unmarkable: ClassVar[frozenset[str]] = frozenset()
-    unmarkable_roles: ClassVar[frozenset[str]] = frozenset()
+    form: ClassVar[MessageForm] = MessageForm()
     has_chat_template: ClassVar[bool] = False
     tool_keys: ClassVar[frozenset[str]] = frozenset()
     hosted_types: ClassVar[str] = ""
@@ -165,6 +172,35 @@ class RequestFormat(ABC):
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
         """Returns the part of a request that never changes, its keys sorted."""
+
+    def stored(self, parts: PrefixParts) -> tuple[Json, Json]:
+        """Returns the body that stores a prefix at the provider, and the fragment of the requests that name it."""
+        raise NotImplementedError  # the loader of targets refuses such a rule for formats without `stored_keys`
+
+    def sent(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns what the arguments of a client's call set in the body of a request: by default, themselves."""
+        return arguments
+
+    def arguments(self, request: Json, others: Mapping[str, Any]) -> Json:
+        """Returns the arguments of a client's call for a request, with further ones: by default, those of the body.
+
+        Raises:
+            TypeError: a further argument has the wrong type.
+        """
+        return with_arguments(request, others)
+
+    def counted(self, fragment: Json) -> Json:
+        """Returns what decides the tokens of a fragment: all but its cache markers."""
+        return without_markers(fragment, _MARKERS, (self.tools_path, self.system_path, self.messages_key))
+
+    def tools_in(self, fragment: Json) -> list[Json]:
+        """Returns the tools of a fragment."""
+        return self._list_at(fragment, self.tools_path)
+
+    def markers_in(self, request: Mapping[str, Any], marker: str) -> list[Any]:
+        """Returns the values of the markers of a request, in order."""
+        lists = [value_at(request, path) for path in (self.tools_path, self.system_path, self.messages_key)]
+        return markers_of(request, lists, marker, self.form)
 
     def tool(self, tool: Tool) -> Json:
         """Returns a tool as a request carries it: by default in the form that chat templates take."""
@@ -185,8 +221,8 @@ class RequestFormat(ABC):
 
     def tool_names(self, fragment: Json) -> tuple[str, ...]:
         """Returns the names of the tools in a fragment, in order; of a hosted one without a name, its type."""
-        tools: list[Json] = fragment.get("tools", [])
-        return tuple(str(tool.get("function", tool).get("name") or tool.get("type", "")) for tool in tools)
+        tools = (tool for tool in self.tools_in(fragment) if not tool.keys() <= _MARKERS.keys())
+        return tuple(map(_tool_name, tools))
 
     def response_schema(self, schema: ResponseSchema) -> Mapping[str, Any]:
         """Returns the request options that make the provider answer by a schema, by dotted name.
@@ -210,17 +246,28 @@ class RequestFormat(ABC):
 
     def _blocks(self, fragment: Json) -> list[tuple[Json, bool]]:
         """Returns the content blocks of a fragment without markers, and whether each has one."""
-        blocks: list[Json] = [*fragment.get("tools", ()), *fragment.get("system", ())]
+        content_key = self.form.content_key
+        blocks: list[Json] = [*self.tools_in(fragment), *self._list_at(fragment, self.system_path)]
         for message in fragment.get(self.messages_key, ()):
-            outer = {key: value for key, value in message.items() if key != "content"}
-            content = message.get("content")
-            text = [{"type": self.text_type, "text": content}] if isinstance(content, str) else [{}]
+            outer = {key: value for key, value in message.items() if key != content_key}
+            content = message.get(content_key)
+            text = [self.form.text_block(content)] if isinstance(content, str) else [{}]
             parts = content if isinstance(content, list) else text
-            blocks += [{**outer, **part} for part in parts]
-        return [
-            ({key: value for key, value in block.items() if key not in _MARKERS}, not _MARKERS.keys().isdisjoint(block))
-            for block in blocks
-        ]
+            blocks += [part if part.keys() <= _MARKERS.keys() and part else {**outer, **part} for part in parts]
+        bare: list[tuple[Json, bool]] = []
+        for block in blocks:
+            if block.keys() <= _MARKERS.keys() and bare:  # a marker of its own is on the block in front of it
+                bare[-1] = bare[-1][0], True
+                continue
+            is_marked = not _MARKERS.keys().isdisjoint(block)
+            bare.append(({key: value for key, value in block.items() if key not in _MARKERS}, is_marked))
+        return bare
+
+    @staticmethod
+    def _list_at(fragment: Json, path: str) -> list[Json]:
+        """Returns the list under a dotted name of a fragment; an empty one where it has none."""
+        value = value_at(fragment, path)
+        return value if isinstance(value, list) else []
 
     def append(self, fragment: Json, messages: Sequence[Any]) -> Json:
         """Returns a request: the fragment with `messages` after its own."""
@@ -233,7 +280,7 @@ class RequestFormat(ABC):
             CacheunitError: there is no place for the text, such as a message of the user.
             TypeError: the content of that message is neither text nor a list.
         """
-        return fragment, with_leading_text(messages, text, self.text_type, self.leading_types)
+        return fragment, with_leading_text(messages, text, self.form)
 
     def with_marker(self, messages: Sequence[Any], marker: MarkerName, lifetime: str | None = None) -> list[Any]:
         """Returns the messages with a marker on the last block of the last message that can carry one.
@@ -247,9 +294,7 @@ class RequestFormat(ABC):
             CacheunitError: no message can.
             TypeError: the content of a message is neither text nor a list.
         """
-        block_types = self.text_type, self.unmarkable
-        value = marker_value(marker, lifetime)
-        return with_marker(messages, (marker, value), block_types, self.unmarkable_roles)
+        return with_marker(messages, (marker, marker_value(marker, lifetime)), self.form)
 
     def has_examples(self, fragment: Json) -> bool:
         """Returns whether a fragment has worked examples."""
@@ -258,7 +303,15 @@ class RequestFormat(ABC):
 
     def append_user(self, fragment: Json, text: str) -> Json:
         """Returns a request: the fragment with the user's message `text` after it."""
-        return self.append(fragment, [{"role": "user", "content": text}])
+        return self.append(fragment, [self.form.message("user", text)])
+
+
+def _tool_name(tool: Json) -> str:
+    """Returns the name of a tool in any format; of a hosted one without a name, its type or its only key."""
+    if len(tool) == 1 and "type" not in tool:  # {"toolSpec": {"name": "search"}}, {"googleSearch": {}}
+        ((kind, inner),) = tool.items()
+        return str(inner.get("name") or kind)
+    return str(tool.get("function", tool).get("name") or tool.get("type", ""))
 
 
 def openai_response_format(schema: ResponseSchema) -> Json:
@@ -297,7 +350,7 @@ def marked(block: Json, marker: Marker | None) -> Json:
     return block if marker is None else {**block, marker.name: marker.value}
 
 
-def body(parts: PrefixParts, **content: list[Json] | str) -> Json:
+def body(parts: PrefixParts, **content: list[Json] | Json | str) -> Json:
     """Returns the content that is not empty, the frozen options and the further fields of a prefix, keys sorted."""
     present = {name: part for name, part in content.items() if part}
-    return dict(sorted({**merged(nested(parts.options), nested(parts.fields)), **present}.items()))
+    return dict(sorted(merged(merged(nested(parts.options), nested(parts.fields)), present).items()))

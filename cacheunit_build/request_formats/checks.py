@@ -15,12 +15,14 @@ from cacheunit_build.domain.front_options import (
     allowed_names,
     extra_body_of,
     has_value,
+    is_given,
     refuse_other_values,
+    with_arguments,
     without,
 )
 from cacheunit_build.domain.lifetimes import lifetime_seconds
 from cacheunit_build.domain.model_names import is_listed_model
-from cacheunit_build.request_formats.following import markers_of, role_of
+from cacheunit_build.request_formats.following import role_of
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class RequestChecks:
         fragment = self._fragment
         has_examples = self._format.has_examples(fragment)
         prefix = FrozenPrefix(name=self._prefix, fragment=fragment, has_examples=has_examples, exact=self._exact)
-        for body in (others, extra_body_of(others, self._options)):
+        for body in (self._format.sent(others), extra_body_of(others, self._options)):
             self._refuse_parts(body)
             refuse_other_values(body, options, prefix)
             if _MODEL not in allowed:
@@ -104,9 +106,17 @@ class RequestChecks:
 
     def _refuse_parts(self, body: Mapping[str, Any]) -> None:
         """Raises an error where a body would replace a frozen part."""
-        parts = (self._fragment.keys() & MANIFEST_KEYS.keys()) | {self._format.messages_key}
-        for part in sorted(parts & body.keys()):
+        parts = {self._format.messages_key, *(part for part in MANIFEST_KEYS if has_value(self._fragment, part))}
+        for part in sorted(part for part in parts if is_given(body, part)):
             raise fail(f'"{part}" is frozen in prefix "{self._prefix}"', hint=self._following_hint)
+        if not self._rule.is_stored:
+            return
+        if has_value(body, self._format.name_key):
+            raise fail(f'"{self._format.name_key}" is set by request()', hint='pass cached_content="…"')
+        for part in self._format.stored_keys:
+            if has_value(body, part):
+                message = f'the API refuses "{part}" in a request that names cached content'
+                raise fail(message, hint="freeze it in the manifest, so that it is in the cached content")
 
     @property
     def _following_hint(self) -> str:
@@ -117,8 +127,9 @@ class RequestChecks:
 
     def _refuse_model(self, body: Mapping[str, Any]) -> None:
         """Raises an error for a model that is not one of the target's, where these are listed."""
-        model = body.get(_MODEL)
-        if not self._models or not has_value(body, _MODEL) or is_listed_model(str(model), self._models):
+        key = self._format.model_key
+        model = body.get(key)
+        if not self._models or not has_value(body, key) or is_listed_model(str(model), self._models):
             return
         listed = ", ".join(self._models)
         message = f'model "{model}" is not one of those of target "{self._target}", whose cache and tokens were counted'
@@ -147,6 +158,38 @@ class RequestChecks:
             messages = self._format.with_marker(messages, self._needed_marker(), lifetime)
         return self._format.append(fragment, messages)
 
+    def naming(self, fragment: dict[str, Any], cached_content: object) -> dict[str, Any]:
+        """Returns the fragment of a request, with the name of the cached content where the target needs one.
+
+        Raises:
+            CacheunitError: the name is missing, blank, or of no use to the target.
+            TypeError: it is no text.
+        """
+        if not self._rule.is_stored:
+            if cached_content is not None:
+                message = f'target "{self._target}" has no cached content: its requests carry the prefix'
+                raise fail(message, hint="leave out cached_content")
+            return fragment
+        if cached_content is None:
+            message = f'request() of prefix "{self._prefix}" for {self._target} needs cached_content'
+            hint = "create it with prefix.cached_content, and pass the name that the API gives it"
+            raise fail(message, hint=hint)
+        if not isinstance(cached_content, str):
+            raise TypeError(f"cached_content must be the name, a str, not {type(cached_content).__name__}")
+        if not cached_content.strip():
+            raise fail("cached_content is blank", hint="pass the name that the API gave it")
+        return {**fragment, self._format.name_key: cached_content}
+
+    def arguments(self, request: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of the client's call for a request, with the other ones.
+
+        Raises:
+            CacheunitError: it has too many markers.
+            TypeError: an argument would replace a mapping of the request by an object of another type.
+        """
+        self._refuse_too_many_markers(with_arguments(request, self._format.sent(others)))
+        return self._format.arguments(request, others)
+
     def _messages(self, following: Following) -> Sequence[Any]:
         """Returns the messages that follow the prefix; for a format without messages, the continuation.
 
@@ -171,7 +214,7 @@ class RequestChecks:
 
     def _refuse_without_role(self, message: object, index: int) -> None:
         """Raises an error where a message has none of the keys that make it one."""
-        keys = self._format.item_keys
+        keys = self._format.form.item_keys
         if isinstance(message, Mapping):
             if not any(key in message for key in keys):
                 needed = " or a ".join(f'"{key}"' for key in keys[:2])
@@ -179,6 +222,20 @@ class RequestChecks:
         elif not any(hasattr(message, key) for key in keys):
             kind = type(message).__name__
             raise TypeError(f"messages[{index}] must be a mapping or an object with a role, not {kind}")
+        self._refuse_other_form(message, index)
+
+    def _refuse_other_form(self, message: object, index: int) -> None:
+        """Raises an error where a message has a role or a content that its API does not take."""
+        form, role = self._format.form, role_of(message)
+        if form.roles and role is not None and role not in form.roles:
+            hint = f"its roles are {', '.join(sorted(form.roles))}"
+            raise fail(
+                f'messages[{index}] has the role "{role}", which format "{self._format.name}" has not', hint=hint
+            )
+        content = message.get(form.content_key) if isinstance(message, Mapping) else None
+        if isinstance(content, str) and not form.takes_text:
+            hint = 'write it as a list of blocks: [{"text": "…"}]'
+            raise fail(f'messages[{index}]["{form.content_key}"] is a text', hint=hint)
 
     def _refuse_system_messages(self, messages: Sequence[Any]) -> None:
         """Raises an error where a message is one that the chat template puts in front of the prefix."""
@@ -206,7 +263,7 @@ class RequestChecks:
             raise fail(f'target "{self._target}" uses no cache markers', hint="leave out conversation_marker")
         return self._rule.marker
 
-    def refuse_too_many_markers(self, request: Mapping[str, Any]) -> None:
+    def _refuse_too_many_markers(self, request: Mapping[str, Any]) -> None:
         """Raises an error where a request carries more cache markers than its API takes."""
         bodies = (request, extra_body_of(request, self._options))
         given = [key for key in self._format.exclusive if any(has_value(body, key) for body in bodies)]
@@ -216,7 +273,7 @@ class RequestChecks:
             raise fail(message, hint=f'"{frozen}" is frozen in the prefix' if frozen else f"leave out {given[1]}")
         if self._rule.marker is None:
             return
-        count = len(markers_of(request, self._format.messages_key, self._rule.marker))
+        count = len(self._format.markers_in(request, self._rule.marker))
         if count > self._format.most_markers:
             most = f"{self._format.most_markers} markers"
             message = f'a request of format "{self._format.name}" takes at most {most}: this one has {count}'
@@ -226,7 +283,7 @@ class RequestChecks:
     def _refuse_growing_lifetimes(self, request: Mapping[str, Any]) -> None:
         """Raises an error where a marker asks for a longer lifetime than one in front of it."""
         default = self._rule.default_lifetime or ""
-        values = markers_of(request, self._format.messages_key, str(self._rule.marker))
+        values = self._format.markers_in(request, str(self._rule.marker))
         lifetimes = [str(value.get("ttl", default)) if isinstance(value, Mapping) else default for value in values]
         for before, after in pairwise(lifetimes):
             if (lifetime_seconds(before) or 0) < (lifetime_seconds(after) or 0):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.request_formats.anthropic_messages import AnthropicMessages
+from cacheunit_build.request_formats.bedrock_converse import BedrockConverse, BedrockNova
+from cacheunit_build.request_formats.gemini import Gemini
 from cacheunit_build.request_formats.openai_chat import OpenAIChat
 from cacheunit_build.request_formats.openai_responses import OpenAIResponses
 from cacheunit_build.request_formats.text import Text
@@ -21,6 +23,9 @@ FORMATS: Mapping[FormatName, RequestFormat] = {
         OpenAIChat(),
         OpenAIResponses(),
         AnthropicMessages(),
+        Gemini(),
+        BedrockConverse(),
+        BedrockNova(),
         Text(),
     )
 }

@@ -16,6 +16,8 @@ from cacheunit_build.request_formats.base import (
     openai_response_format,
     text_content,
 )
+from cacheunit_build.request_formats.counting import CountRoute
+from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn
@@ -27,10 +29,22 @@ class OpenAIResponses(RequestFormat):
 
     name = "openai-responses"
     route = EndpointRoute(path="responses", output_limit_key="max_output_tokens", output_tokens=16)
+    # The keys are those of InputTokenCountParams in openai 3.57.0. "The exact count the model will receive", framing
+    # included: https://developers.openai.com/api/docs/guides/token-counting
+    count_route = CountRoute(
+        route=EndpointRoute(path="responses/input_tokens"),
+        url="https://api.openai.com/v1",
+        keys=frozenset(
+            {"input", "instructions", "parallel_tool_calls", "personality", "reasoning", "text", "tool_choice", "tools"}
+        ),
+        answer_key="input_tokens",
+    )
     messages_key = "input"
-    text_type = "input_text"
-    item_keys = ("role", "type", "id")  # a reference to a stored item may have its id only
-    unmarkable_roles = frozenset({"assistant"})
+    form = MessageForm(
+        text_type="input_text",
+        item_keys=("role", "type", "id"),  # a reference to a stored item may have its id only
+        unmarkable_roles=frozenset({"assistant"}),
+    )
     markers = ("prompt_cache_breakpoint",)
     exclusive = ("prompt_cache_options", "prompt_cache_retention")
     # the types of openai-python, 3.57.0: FunctionToolParam and ToolParam in openai/types/responses
@@ -44,7 +58,7 @@ class OpenAIResponses(RequestFormat):
         """Returns `input` and `tools`."""
         items: list[Json] = []
         if parts.blocks:
-            items.append({"role": "developer", "content": text_content(parts, self.text_type)})
+            items.append({"role": "developer", "content": text_content(parts, "input_text")})
         for index, turn in enumerate(parts.turns):
             items += _items(turn, parts.marker_at("examples", index))
         return body(parts, input=items, tools=[self.tool(tool) for tool in parts.tools])

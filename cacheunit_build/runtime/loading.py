@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, axis_values, is_artifact_name, variant_name
+from cacheunit_build.domain.file_names import (
+    CACHED_CONTENT,
+    LOCK_FILE,
+    REQUEST,
+    TEXT,
+    axis_values,
+    is_artifact_name,
+    variant_name,
+)
 from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
 from cacheunit_build.domain.names import composed
 from cacheunit_build.domain.paths import normal_path
@@ -74,10 +82,12 @@ def load(
     if not is_artifact_name(full_name, chosen):
         raise fail(f"the lock is broken: {full_name!r} and {chosen!r} cannot name an artifact", path=str(lock_path))
     base = folder_below(folder, f"{normal_path(str(settings_table(folder).get('build', 'build')))}/{full_name}")
-    text = verified_bytes(base.joinpath(f"{chosen}.txt"), entry["text"])
-    fragment = verified_bytes(base.joinpath(f"{chosen}.json"), entry["request"])
+    text = verified_bytes(base.joinpath(f"{chosen}{TEXT}"), entry["text"])
+    fragment = verified_bytes(base.joinpath(f"{chosen}{REQUEST}"), entry["request"])
+    stored = entry.get("cached_content")
+    content = None if stored is None else verified_bytes(base.joinpath(f"{chosen}{CACHED_CONTENT}"), stored)
     if locked is not None:
-        _loaded.setdefault(key, Prefix((full_name, chosen), locked, (text, fragment)))
+        _loaded.setdefault(key, Prefix((full_name, chosen), locked, (text, fragment, content)))
     return _loaded[key]
 
 
@@ -112,13 +122,15 @@ def _load_from_sources(name: str, full_name: str, target: str | None, root: str 
 
 def _not_locked(name: str, full_name: str, prefixes: Collection[str]) -> CacheunitError:
     """Returns the error for a name that is not locked; where only variants of it are, with their axes and values."""
+    given = dict(axis_values(full_name.partition("@")[2]))
+    variants = [dict(axis_values(variant.partition("@")[2])) for variant in prefixes if variant.startswith(f"{name}@")]
+    # Not every combination of values is a variant: those that go with the given ones are named, if there are any.
+    agreeing = [variant for variant in variants if given.items() <= variant.items()]
     values: dict[str, dict[str, None]] = {}
-    for variant in prefixes:
-        prefix, _, axes = variant.partition("@")
-        for axis, value in axis_values(axes) if prefix == name else ():
+    for variant in agreeing or variants:
+        for axis, value in variant.items():
             values.setdefault(axis, {})[value] = None
-    given = {axis for axis, _ in axis_values(full_name.partition("@")[2])}
-    if not values or given == values.keys():
+    if not values or given.keys() == values.keys():
         return fail(f'no prefix "{full_name}" is locked', hint=did_you_mean(full_name, prefixes))
     axes = " and ".join(f"{axis}=" for axis in values)
     listed = "; ".join(f"{axis} is one of {', '.join(values[axis])}" for axis in values)
@@ -131,5 +143,6 @@ def _chosen_target(name: str, target: str | None, entries: Mapping[str, Any]) ->
     if target is None:
         raise fail(f'prefix "{name}" has several targets', hint=f"set target= to one of {', '.join(entries)}")
     if target not in entries:
-        raise fail(f'prefix "{name}" is not locked for target "{target}"', hint=did_you_mean(target, entries))
+        hint = did_you_mean(target, entries) or f"it is locked for {', '.join(entries)}"
+        raise fail(f'prefix "{name}" is not locked for target "{target}"', hint=hint)
     return target

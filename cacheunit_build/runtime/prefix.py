@@ -49,12 +49,12 @@ class Prefix:
         text: the system text with its padding.
         tokens: static tokens, as the lock has them.
         counted: `exact` or `estimate`.
-        fingerprint: of the request fragment, as the lock has it.
+        fingerprint: of the request fragment, or of the body that stores the prefix, as the lock has it.
         state: `locked`, or `development` for one that `load(…, dev=True)` compiled from sources that changed since.
     """
 
     __slots__ = (
-        *("_entry", "_fragment", "_identity", "_rule"),
+        *("_content", "_entry", "_fragment", "_identity", "_rule"),
         *("counted", "fingerprint", "name", "state", "target", "text", "tokens"),
     )
 
@@ -65,6 +65,7 @@ class Prefix:
     counted: str
     fingerprint: str
     state: PrefixState
+    _content: bytes | None
     _entry: LockEntry
     _fragment: bytes
     _identity: Mapping[str, Any]
@@ -74,7 +75,7 @@ class Prefix:
         self,
         key: tuple[str, str],
         locked: tuple[LockEntry, TargetIdentity],
-        files: tuple[bytes, bytes],
+        files: tuple[bytes, bytes, bytes | None],
         state: PrefixState = "locked",
     ) -> None:
         """Makes a prefix from its verified files.
@@ -82,15 +83,25 @@ class Prefix:
         Args:
             key: the prefix or variant, and the target.
             locked: its entry in the lock, and the identity of its target there.
-            files: the bytes of its text and of its request fragment.
+            files: the bytes of its text, of its request fragment, and of the body of its cached content if it has one.
             state: whether it is locked.
         """
         from cacheunit_build.domain.lock import identity_data
 
         entry, identity = locked
         values: dict[str, Any] = {"name": key[0], "target": key[1], "text": files[0].decode(), "_fragment": files[1]}
-        values |= {"tokens": entry.tokens, "counted": entry.counted, "fingerprint": entry.request}
-        values |= {"state": state, "_entry": entry, "_rule": identity.cache, "_identity": identity_data(identity)}
+        values |= {
+            "tokens": entry.tokens,
+            "counted": entry.counted,
+            "fingerprint": entry.cached_content or entry.request,
+        }
+        values |= {
+            "state": state,
+            "_content": files[2],
+            "_entry": entry,
+            "_rule": identity.cache,
+            "_identity": identity_data(identity),
+        }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -106,13 +117,14 @@ class Prefix:
         tokens = f"{estimate}{self.tokens} tokens"
         return f"<Prefix {self.name} for {self.target}: {tokens}, {self.fingerprint}{not_locked}>"
 
-    def request(
+    def request(  # noqa: PLR0913 - each is passed by name
         self,
         messages: Sequence[Any] | None = None,
         *,
         continuation: str = "",
         dynamic: str = "",
         conversation_marker: bool | str = False,
+        cached_content: str | None = None,
         allow: Collection[str] = (),
         **others: Any,
     ) -> dict[str, Any]:
@@ -127,6 +139,7 @@ class Prefix:
                 where the format has them and no examples follow, else in front of the first words of the user.
             conversation_marker: mark the end of `messages` too, so that the next turn finds them in the cache; a text,
                 such as 1h, is the lifetime of that entry.
+            cached_content: the name that the API gave to the cached content, for a target that stores prefixes.
             allow: names of options that may have another value than the frozen one, and "model" for any model.
             others: further arguments of the call, such as `model`.
 
@@ -135,7 +148,6 @@ class Prefix:
                 is in the wrong form.
             TypeError: an argument has the wrong type.
         """
-        from cacheunit_build.domain.front_options import with_arguments
         from cacheunit_build.request_formats.checks import Following, RequestChecks
 
         following = Following(messages=messages, continuation=continuation, dynamic=dynamic)
@@ -143,11 +155,14 @@ class Prefix:
         checks = RequestChecks(
             (self.name, self.target), (self._identity, self._rule), frozen, exact=self.counted == "exact"
         )
-        fragment = checks.fragment_for(others, allow)
+        fragment = checks.naming(checks.fragment_for(others, allow), cached_content)
         body = checks.with_following(fragment, following, mark=conversation_marker, allow=allow)
-        request = with_arguments(body, others)
-        checks.refuse_too_many_markers(request)
-        return request
+        return checks.arguments(body, others)
+
+    @property
+    def cached_content(self) -> dict[str, Any] | None:
+        """The body that stores it at the provider, without the model; None for a target whose requests carry it."""
+        return None if self._content is None else json.loads(self._content)
 
     def observe(self, usage: object) -> Observation:
         """Returns what a response reports of this prefix, compared with the prediction.
@@ -177,7 +192,7 @@ class Prefix:
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of its tools, in order; of a tool that the provider runs, its name or type."""
-        return FORMATS[self._identity["format"]].tool_names(json.loads(self._fragment))
+        return FORMATS[self._identity["format"]].tool_names(json.loads(self._content or self._fragment))
 
     @property
     def predicted(self) -> int | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.file_names import CACHED_CONTENT, REQUEST, artifact_stem
 from cacheunit_build.domain.names import MAX_FILE_BYTES, name_problem
 from cacheunit_build.domain.target import Target, TargetKeys
 from cacheunit_build.domain.target_table import TargetReferenceError, TargetTables, whole_table
@@ -165,9 +166,11 @@ def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> It
         hint = "use letters, digits, dots, _ and -"
         yield settings.fault(f"{name!r} cannot name a target", "target", name, hint=hint)
         return
-    problem = name_problem(f"{name}.json", MAX_FILE_BYTES)
+    problem = name_problem(f"{name}{CACHED_CONTENT}", MAX_FILE_BYTES)
+    if problem is None and artifact_stem(f"{name}{REQUEST}") != name:
+        problem = f'is the file of cached content of a target "{artifact_stem(f"{name}{REQUEST}")}"'
     if problem is not None:
-        yield settings.fault(f'"{name}.json" {problem}', "target", name, hint="use another name for the target")
+        yield settings.fault(f'"{name}{REQUEST}" {problem}', "target", name, hint="use another name for the target")
         return
     for other in tables:
         if other != name and other.casefold() == name.casefold():
@@ -207,6 +210,9 @@ def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> 
     if marker is not None and marker not in FORMATS[keys.request].markers:
         line = document.line((*table_keys, "cache", "marker"))
         raise fail(f'format "{keys.request}" has no marker "{marker}"', path=document.path, line=line)
+    if keys.cache.is_stored and not FORMATS[keys.request].stored_keys:
+        line = document.line((*table_keys, "cache", "kind"))
+        raise fail(f'format "{keys.request}" has no kind "{keys.cache.kind}"', path=document.path, line=line)
     return Target(name=name, **{field.name: getattr(keys, field.name) for field in fields(keys)})
 
 

@@ -20,6 +20,7 @@ from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap, SourceMaps
 from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.examples import example_turns
+from cacheunit_build.parsing.front_matter import template_without_front_matter
 from cacheunit_build.templating.environment import DeterministicEnvironment
 from cacheunit_build.templating.surrogates import refuse_surrogates
 from cacheunit_build.templating.template_errors import FailedRender, explain_template_error
@@ -62,8 +63,9 @@ class Renderer:
         self._template_names = template_names
         self._folder = folder
         self._environment = DeterministicEnvironment(self._find_template)
-        self._parsed_data: dict[tuple[str, str], Any] = {}  # by path and fingerprint
+        self._parsed_data: dict[tuple[str, str, bool], Any] = {}  # by path, fingerprint and whether it is stripped
         self._manifest_path = ""  # of the variant that is being rendered
+        self._strips_front_matter = False  # of its templates and text data files
         self._lookups: dict[str, Lookup] = {}  # of that variant
         self._origins: dict[str, str] = {}  # of that variant: variable -> the file it comes from
 
@@ -77,6 +79,7 @@ class Renderer:
         manifest = variant.manifest
         self._lookups = {}
         self._manifest_path = manifest.path
+        self._strips_front_matter = "front-matter" in manifest.strip
         self._origins = dict.fromkeys([*manifest.variables, *variant.axes], manifest.path) | dict(manifest.data)
         variables = {**manifest.variables, **variant.axes, **self._load_data(manifest)}
         entries = [("system", index, name) for index, name in enumerate(manifest.system)]
@@ -150,12 +153,12 @@ class Renderer:
         document = Document(path=manifest.path, value=manifest.variables, lines=manifest.lines)
         variables: dict[str, Any] = trace_value(document, source, ("variables",))
         for axis, value in variant.axes.items():
-            index = manifest.matrix[axis].index(value)
-            variables[axis] = trace_value(replace(document, value=value), source, ("matrix", axis, index))
+            variables[axis] = trace_value(replace(document, value=value), source, manifest.axis_keys(axis, value))
         for name, file in manifest.data.items():
             path = normal_path(file)
             data = self._read(path) or b""
-            variables[name] = trace_value(parse_data(data, path), data.decode("utf-8", "replace"))
+            document = parse_data(data, path, strip=self._strips_front_matter)
+            variables[name] = trace_value(document, data.decode("utf-8", "replace"))
         return variables
 
     def _load_data(self, manifest: Manifest) -> dict[str, Any]:
@@ -176,9 +179,10 @@ class Renderer:
         data = self._look_up(path, manifest.path)
         if data is None:
             raise CacheunitError(manifest.fault(f'there is no file "{path}"', "data", name))
-        key = path, fingerprint(data)
+        strip = self._strips_front_matter
+        key = path, fingerprint(data), strip
         if key not in self._parsed_data:
-            self._parsed_data[key] = parse_data(data, path).value
+            self._parsed_data[key] = parse_data(data, path, strip=strip).value
         return self._parsed_data[key]
 
     def _render_entries(
@@ -250,7 +254,7 @@ class Renderer:
             line = text.count("\n", 0, text.index("<<<<<<<")) + 1
             hint = "resolve the conflict; to print such a line, write {{ '<<<<<<<' }}"
             raise fail("the template has merge-conflict markers", path=path, line=line, hint=hint)
-        return text
+        return template_without_front_matter(text, path) if self._strips_front_matter else text
 
     def _look_up(self, path: str, asked_by: str) -> bytes | None:
         """Reads a file for the variant, and records its path and fingerprint, even if it does not exist."""

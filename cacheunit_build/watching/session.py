@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time  # noqa: TID251 - how long a build takes is reported, and decides no byte
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.build import build
@@ -142,5 +142,7 @@ def _tokens_still_cached(artifact: Artifact, replaced: ReplacedArtifact, target:
     if fingerprint_ids(former_ids) != replaced.entry.token_ids:
         return None
     ids = encode(artifact.framed_prefix)[: artifact.entry.tokens]
-    # The text is one content block, so what goes on inside it is another block.
-    return target.target.cache.impact(replaced.entry, artifact.entry, (former_ids, ids), whole_blocks=0).still_cached
+    # The former blocks are not known, and a block that goes on is another block: only markers of both are found.
+    markers = tuple(marker for marker in replaced.entry.markers if marker in artifact.entry.markers)
+    former = replace(replaced.entry, markers=markers)
+    return target.target.cache.impact(former, artifact.entry, (former_ids, ids)).still_cached

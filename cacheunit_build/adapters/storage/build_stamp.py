@@ -16,7 +16,7 @@ from cacheunit_build.adapters.storage.cache_file import file_system_time, write_
 from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, parent_folders
 from cacheunit_build.adapters.storage.file_stat import MAX_BYTES, exists, latest_change, surely_before
 from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged
-from cacheunit_build.domain.file_names import files_of_artifacts
+from cacheunit_build.domain.file_names import artifact_stem, files_of_artifacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class BuildStamp:
         files_below(root, templates)  # raises where a build would report a name or a link
         manifests, artifacts = _manifests_below(root, prefixes), files_below(root, build)
         if artifacts != stamp["artifacts"]:  # other files may share the build folder
-            targets = {path.rpartition("/")[2].rpartition(".")[0] for path in stamp["artifacts"]}
+            targets = {artifact_stem(path).rpartition("/")[2] for path in stamp["artifacts"]}
             artifacts = sorted(files_of_artifacts(artifacts, build, targets))
         if [artifacts, manifests] != [stamp["artifacts"], stamp["manifests"]]:
             return False

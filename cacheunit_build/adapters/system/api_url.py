@@ -14,9 +14,9 @@ KEY_HINT = f"set the API key in {KEY_VARIABLE}, or name another variable with --
 
 
 def base_url(url: str) -> str:
-    """Validates the URL of an API and returns it without a final slash, with `/v1` if it has no path.
+    """Validates the URL of an API and returns it without a final slash.
 
-    http://127.0.0.1:8000       http://127.0.0.1:8000/v1
+    http://127.0.0.1:8000       http://127.0.0.1:8000
     https://api.example.com/x/  https://api.example.com/x
 
     Raises:
@@ -29,8 +29,7 @@ def base_url(url: str) -> str:
     if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
         message = "a URL with a password, a query or a fragment is refused, since it would be printed"
         raise fail(message, hint=KEY_HINT)
-    base = url.rstrip("/")
-    return base if "/" in rest.rstrip("/") else f"{base}/v1"
+    return url.rstrip("/")
 
 
 def _has_valid_host(url: str) -> bool:

@@ -54,7 +54,7 @@ class HttpEndpoint:
     """Sends requests to the API below one URL; implements the `Endpoint` protocol.
 
     Args:
-        url: base URL of the API, such as `http://127.0.0.1:8000/v1`; `/v1` is added to a URL without a path.
+        url: base URL of the API, such as `http://127.0.0.1:8000/v1`; the version is added to a URL without a path.
         limits: the limits of this client.
         key: the API key, sent in the header that the request format defines; None for an endpoint without one.
 
@@ -110,20 +110,25 @@ class HttpEndpoint:
             RequestRefusedError: the endpoint refuses this request.
             CacheunitError: the endpoint does not answer, or not with JSON.
         """
-        url, headers = f"{self._base}/{route.path}", {**route.headers, **self._key_header(route.key_header)}
+        model = str(body.get("model", ""))
         try:
-            reply = self._request("POST", url, headers, {route.output_limit_key: route.output_tokens, **body})
+            reply = self.ask(route, model, route.sent(body, route.output_limit_key))
         except RequestRefusedError as error:
             newer_key = route.newer_output_limit_key
             if newer_key is None or newer_key not in error.faults[0].message:
                 raise
-            reply = self._request("POST", url, headers, {newer_key: route.output_tokens, **body})
+            reply = self.ask(route, model, route.sent(body, newer_key))
         return read_usage(reply)
+
+    def ask(self, route: EndpointRoute, model: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Returns the JSON that a route answers to a body; raises what `send` raises."""
+        url = f"{self._base_for(route.version)}/{route.path_for(model)}"
+        return self._request("POST", url, {**route.headers, **self._key_header(route.key_header)}, body)
 
     def models(self) -> list[str]:
         """Returns the names of the models that it serves, in its order; empty where it does not list them."""
         try:
-            reply = self._request("GET", f"{self._base}/models", self._key_header())
+            reply = self._request("GET", f"{self._base_for()}/models", self._key_header())
         except CacheunitError:
             return []
         listed = reply.get("data") if isinstance(reply, dict) else None
@@ -159,6 +164,11 @@ class HttpEndpoint:
     def wait(self, seconds: float) -> None:
         """Waits before the next request."""
         _sleep(seconds)
+
+    def _base_for(self, version: str = "v1") -> str:
+        """Returns the base URL of an API; one without a path gets the version of the API."""
+        has_path = "/" in self._base.partition("://")[2]
+        return self._base if has_path or not version else f"{self._base}/{version}"
 
     @property
     def _root(self) -> str:

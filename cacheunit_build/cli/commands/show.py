@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @target_option
 @click.option("--tokens", is_flag=True, help="Show the tokens, with marks at cache units and padding.")
-@click.option("--request", is_flag=True, help="Show the request fragment.")
+@click.option("--request", is_flag=True, help="Show the request fragment, or what stores the prefix.")
 @click.option("--sources", is_flag=True, help="Show the system text beside the source lines that it comes from.")
 @with_context
 def show(context: Context, name: str, target: str | None, *, tokens: bool, request: bool, sources: bool) -> int:
@@ -44,7 +44,7 @@ def show(context: Context, name: str, target: str | None, *, tokens: bool, reque
         pieces = compiled.targets[artifact.target].tokenizer.token_bytes(artifact.framed_prefix)
         print_text(*tokens_lines(artifact, pieces))
     else:
-        print_bytes(artifact.request if request else artifact.text)
+        print_bytes(artifact.content if request else artifact.text)
     return OK
 
 

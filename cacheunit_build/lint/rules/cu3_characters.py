@@ -1,4 +1,4 @@
-"""CU3xx: invisible or unusual characters, escapes, and control tokens."""
+"""CU3xx: invisible or unusual characters, escapes, control tokens, and what is written for people or programs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cacheunit_build.lint.rule import Rule
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from cacheunit_build.lint.rule import Severity
     from cacheunit_build.lint.segment import Match, Segment
 
 HTML_ENTITY = Rule(
@@ -77,6 +78,20 @@ JSON_ESCAPE = Rule(
     meaning="an escape such as \\u00e9 or \\u003c in place of the character itself: it costs four tokens or more",
     hint="write the character; the filter tojson keeps it",
 )
+HTML_COMMENT = Rule(
+    code="CU310",
+    name="html-comment",
+    severity="warning",
+    meaning="an HTML comment outside of code: the model reads it, and each request pays for it",
+    hint="write {# … #}, which is left out of the text; if the model needs it, ignore the rule there",
+)
+FRONT_MATTER = Rule(
+    code="CU311",
+    name="front-matter",
+    severity="warning",
+    meaning="the YAML front matter of a file, outside of code: it is meant for programs, and the model reads it",
+    hint='write "strip: front-matter" into the manifest; if the model needs it, ignore the rule there',
+)
 RULES = (
     HTML_ENTITY,
     ZERO_WIDTH,
@@ -87,6 +102,8 @@ RULES = (
     MIXED_NORMALIZATION,
     CONTROL_TOKEN,
     JSON_ESCAPE,
+    HTML_COMMENT,
+    FRONT_MATTER,
 )
 
 # &amp;, &#39;, &#x27;
@@ -120,6 +137,14 @@ _SEPARATOR = re.compile("[\u2028\u2029\x85\x0b\x0c]")
 _DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f\u3099\u309a]+")
 # \u00fc\u00df; not an escaped backslash, and not a range in a regular expression such as [\u4e00-\u9fff].
 _UNICODE_ESCAPES = re.compile(r"(?<![\\\[-])(?:\\u[0-9a-fA-F]{4})+(?![-\]])")
+# <!-- a comment -->, up to the first end; where another one begins before that, only the inner one.
+_HTML_COMMENT = re.compile(r"<!--(?:[^<-]|-(?!->)|<(?!!--))*+-->")
+# A line "---", a key, more lines that YAML may have, and a line "---" or "...".
+_FRONT_MATTER = re.compile(
+    r"^---[ \t]*\n[A-Za-z_][\w-]*:(?:[ \t][^\n]*)?\n"
+    r"(?:(?:[\w\"'][^\n]*:(?:[ \t][^\n]*)?|[ \t#][^\n]*|-[ \t][^\n]*|)\n)*+(?:---|\.\.\.)[ \t]*$",
+    re.MULTILINE,
+)
 # Control tokens of well-known model families.
 _COMMON_CONTROL_TOKENS = re.compile(
     r"<\|(?:im_start|im_end|im_sep|endoftext|endofprompt|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|eom_id"
@@ -143,6 +168,7 @@ def character_matches(segment: Segment) -> Iterator[Match]:
     for match in segment.finditer(_CARRIAGE_RETURN):
         yield segment.match(CARRIAGE_RETURN, match.span(), "carriage return")
     yield from _unicode_escapes(segment)
+    yield from _comments_and_front_matter(segment)
 
 
 def _html_entities(segment: Segment) -> Iterator[Match]:
@@ -230,6 +256,20 @@ def _unicode_escapes(segment: Segment) -> Iterator[Match]:
         around = segment.text[match.start() - 1 : match.start()], segment.text[match.end() :][:1]
         if is_html_safe or (is_letters and (len(spelt) > 1 or any(map(str.isalpha, around)))):
             yield segment.match(JSON_ESCAPE, match.span(), f'{match[0]} is an escape for "{spelt}"')
+
+
+def _comments_and_front_matter(segment: Segment) -> Iterator[Match]:
+    """Yields HTML comments and front matter outside of code; a message shows no part of them."""
+    for match in segment.finditer(_HTML_COMMENT):
+        if not segment.in_code(match.start()):
+            severity: Severity = "info" if segment.in_example(match.start()) else HTML_COMMENT.severity
+            message = f"an HTML comment of {len(match[0]):,} characters is part of the text"
+            yield segment.match(HTML_COMMENT, match.span(), message, severity)
+    for match in segment.finditer(_FRONT_MATTER) if segment.kind != "tool" else ():
+        if not segment.in_code(match.start()):
+            severity = "info" if segment.in_example(match.start()) else FRONT_MATTER.severity
+            message = f"front matter of {match[0].count(chr(10)) + 1:,} lines is part of the text"
+            yield segment.match(FRONT_MATTER, match.span(), message, severity)
 
 
 def control_token_matches(segment: Segment, target_tokens: Collection[str]) -> Iterator[Match]:
