@@ -14,7 +14,9 @@ from cacheunit_build import load
 from cacheunit_build.adapters.storage import installed_files
 from cacheunit_build.adapters.system import python_encoder
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.sequences import common_prefix
+from cacheunit_build.lockfile.format import parse_lock
 from cacheunit_build.targets import loader as target_loader
 from cacheunit_build.targets.loader import SHIPPED_ENCODERS, known_targets
 
@@ -142,8 +144,9 @@ def test_prefixes_that_share_tools_and_examples_are_counted_each_by_its_own_syst
     orders.path("prefixes/orders.yaml").unlink()
     artifacts = orders.run("build", "--format", "json").json["artifacts"]
     bodies = {item["prefix"]: json.loads(orders.read(f"build/{item['prefix']}/deepseek-v4.json")) for item in artifacts}
-    assert {item["prefix"]: item["tokens"] for item in artifacts} == {
-        prefix: len(static_ids(body)) for prefix, body in bodies.items()
+    entries = parse_lock(orders.read("cacheunit.lock"), "cacheunit.lock").entries
+    assert {prefix: entry.token_ids for (prefix, _), entry in entries.items()} == {
+        prefix: fingerprint_ids(static_ids(body)) for prefix, body in bodies.items()
     }
     assert len({body["messages"][0]["content"] for body in bodies.values()}) == len(SYSTEMS)
 
