@@ -11,8 +11,8 @@ from google.genai import types
 
 from cacheunit_build import CacheunitError, load
 from cacheunit_build.domain.prompt import Tool, ToolCall, Turn
-from cacheunit_build.request_formats.base import Marker, MarkerPlace, PrefixParts
 from cacheunit_build.request_formats.formats import FORMATS
+from cacheunit_build.request_formats.parts import Marker, MarkerPlace, PrefixParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from conftest import Project
 
-    from cacheunit_build.request_formats.base import PartName
+    from cacheunit_build.request_formats.parts import PartName
 
 POINT = {"cachePoint": {"type": "default"}}
 SCHEMA = {"type": "object", "properties": {}}

@@ -126,7 +126,12 @@ def test_options_of_each_provider_are_those_that_its_documentation_names() -> No
 
     assert effects("anthropic-512").items() >= {"tools": "front", "speed": "cache", "thinking": "examples"}.items()
     assert effects("openai").items() >= {"text.format": "front", "text_format": "front"}.items()
-    assert effects("deepseek-v4") == {"tools": "text", "response_format": "text", "reasoning_effort": "front"}
+    assert effects("deepseek-v4") == {
+        "tools": "text",
+        "response_format": "text",
+        "reasoning_effort": "front",
+        "thinking.type": "examples",
+    }
     assert effects("vllm").items() >= {"chat_template_kwargs": "text", "add_special_tokens": "front"}.items()
     assert effects("sglang").items() >= {"lora_path": "cache"}.items()
     assert "tool_choice" in effects("sglang")
@@ -171,6 +176,7 @@ source = "our server"
     assert [(option.name, option.effect) for option in options] == [
         ("response_format", "text"),
         ("reasoning_effort", "front"),
+        ("thinking.type", "examples"),
         ("tools", "front"),
         ("persona", "front"),
     ]
@@ -205,7 +211,7 @@ def test_targets_shows_the_options_with_their_evidence(project: Project) -> None
     ) in text
     (target,) = project.run("targets", "deepseek-v4", "--format", "json").json["targets"]
     (effort,) = (option for option in target["options"] if option["name"] == "reasoning_effort")
-    assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-11-30")
+    assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-12-01")
 
 
 # Manifests
@@ -465,7 +471,7 @@ def test_the_lock_has_the_options_of_a_target_with_what_its_frame_was_counted_wi
     assert targets["framed"]["options"]["chat_template_kwargs"] == {"effect": "text", "neutral": [{"lang": "de"}]}
     assert targets["framed"]["options"]["tools"] == {"effect": "text", "neutral": [[]]}
     assert targets["encoded"]["options"]["reasoning_effort"] == {"effect": "front", "neutral": ["low"]}
-    assert targets["encoded"]["models"] == ["deepseek-v4-flash", "deepseek-v4-pro"]
+    assert targets["encoded"]["models"] == ["deepseek-v4-pro"]
     assert sources.check()["ok"]
     sources.edit("cacheunit.toml", 'lang = "de"', 'lang = "en"')
     assert {"profile"} <= {kind for kind, _ in sources.drift()}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mock_server import Engine, serving
 
 from cacheunit_build.adapters.system.http_endpoint import EndpointLimits, HttpEndpoint
-from cacheunit_build.domain.protocols import RequestRefusedError
+from cacheunit_build.domain.endpoint import RequestRefusedError
 from cacheunit_build.endpoints.metrics import ServerMetrics, parse_metrics
 from cacheunit_build.endpoints.rule_fit import fit_grid, fit_whole_prefixes
 from cacheunit_build.parsing.settings import parse_settings

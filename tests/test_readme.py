@@ -29,7 +29,7 @@ def repository(tmp_path: Path) -> Path:
     """Returns a copy of this repository's own project, committed to git."""
     root = tmp_path / "repository"
     root.mkdir()
-    for name in ("prefixes", "templates", "build"):
+    for name in ("prefixes", "templates", "tools", "build"):
         shutil.copytree(ROOT / name, root / name)
     for name in ("pyproject.toml", "cacheunit.lock"):
         shutil.copy(ROOT / name, root)

@@ -268,5 +268,5 @@ def _save_record(adapters: Adapters, compiled: CompiledProject, new: Lock, lock:
     used = {target: new.targets[target] for _, target in new.entries}
     if record.lock_contents() != replace(new, targets=used):
         record = replace(record, lock=None)
-    adapters.records.save(record, compiled.vocabularies, adapters.files.observed())
+    adapters.records.save(record, compiled.package_files, adapters.files.observed())
     adapters.tokenizers.save_cache()

@@ -16,6 +16,7 @@ from cacheunit_build.domain.front_options import (
     not_frozen,
     split_by_name,
 )
+from cacheunit_build.domain.package_file import PackagedEncoder
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -157,8 +158,11 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
         by_another = target.tokenizer is not None and bool(target.tokenizer.margin)
         estimated = by_another or target.frame.estimate is not None
         return {option.name: value} if estimated and isinstance(value, Mapping | list) else {}
+    encoder = target.frame.encoder
+    if isinstance(encoder, PackagedEncoder) and option.name not in encoder.options:
+        return {}
     if option.argument is not None:
-        return {option.argument: value}
+        return {option.argument: option.values.get(value, value) if isinstance(value, str) else value}
     if option.name == TEMPLATE_VARIABLES and isinstance(value, Mapping):
         return value
     first, _, variable = option.name.partition(".")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.domain.manifest import MARKER_PARTS
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.request_formats.base import Marker, MarkerPlace
+from cacheunit_build.request_formats.parts import Marker, MarkerPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.manifest import Manifest
     from cacheunit_build.domain.prompt import StaticTokens
     from cacheunit_build.domain.recorded_count import CountedTokens
-    from cacheunit_build.request_formats.base import PrefixParts, RequestFormat
+    from cacheunit_build.request_formats.base import RequestFormat
+    from cacheunit_build.request_formats.parts import PrefixParts
 
 _NAMES = {"tools": "the tools", "shared": "the text that all variants share", "prefix": "the prefix"}
 

@@ -11,7 +11,8 @@ from cacheunit_build.domain.names import folded, name_problem
 from cacheunit_build.domain.protocols import Selection
 from cacheunit_build.parsing.folders import owned_folder_faults
 from cacheunit_build.parsing.settings import parse_settings
-from cacheunit_build.targets.loader import all_targets, named_target
+from cacheunit_build.targets.loader import all_targets
+from cacheunit_build.targets.lookup import named_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class CompiledProject:
         return tuple(sorted(records, key=lambda record: record.key))
 
     @property
-    def vocabularies(self) -> dict[str, str]:
-        """The sources of the vocabularies from outside of the project, with the sha256 of each file."""
-        return {source: digest for loaded in self.targets.values() for source, digest in loaded.tokenizer.files.items()}
+    def package_files(self) -> dict[str, str]:
+        """The sources of the files of models from outside of the project, with the sha256 of each file."""
+        return {source: digest for loaded in self.targets.values() for source, digest in loaded.package_files.items()}
 
 
 def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:

@@ -55,7 +55,7 @@ def validate(
     try:
         value: T = _adapter(schema).validate_json(data)
     except ValidationError as error:
-        errors = _without_consequences(error.errors(include_url=False))
+        errors = _without_consequences(_without_union_members(error.errors(include_url=False), document.value))
         known = _KnownKeys(schema=schema, read_before=keys_read_before, shorthands=shorthands)
         faults = [_fault(known, details, document, table_keys) for details in errors]
         raise CacheunitError(*first_faults(sorted(faults, key=lambda fault: fault.line or 0))) from None
@@ -108,6 +108,45 @@ def _without_consequences(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     return [error for error in errors if error["type"] != "too_short" or error["loc"] not in parents]
 
 
+def _without_union_members(errors: Sequence[ErrorDetails], value: object) -> list[ErrorDetails]:
+    """Returns errors without those of members of a union that the value is not meant for, and without their names.
+
+    Of a key that takes a text or a table, pydantic reports what each member of the union refuses:
+
+        value           keys of the errors                              returned
+        {"sha256": 5}   encoder, str; encoder, PackagedEncoder, sha256  encoder, sha256
+        5               encoder, str; encoder, PackagedEncoder          encoder: must be text or a mapping
+    """
+    kept: dict[tuple[tuple[str | int, ...], str], ErrorDetails] = {}
+    for details in errors:
+        keys, member_refused, is_mapping = _real_keys(details, value)
+        if member_refused and is_mapping:
+            continue
+        kind = "text_or_mapping_type" if member_refused else details["type"]
+        kept.setdefault((keys, kind), {**details, "loc": keys, "type": kind})
+    return list(kept.values())
+
+
+def _real_keys(details: ErrorDetails, value: Any) -> tuple[tuple[str | int, ...], bool, bool]:  # noqa: ANN401 - any JSON
+    """Returns the keys of an error, without names of members of a union.
+
+    And whether a member of a union refuses the type of the value, and whether the value is a mapping.
+    """
+    keys: list[str | int] = []
+    location = details["loc"]
+    for index, key in enumerate(location):
+        last = index == len(location) - 1
+        absent = isinstance(key, str) and not (isinstance(value, dict) and key in value)
+        if absent and not (last and details["type"].startswith("missing")):
+            if last and details["type"].endswith("_type"):
+                return tuple(keys), True, isinstance(value, dict)
+            continue
+        keys.append(key)
+        if not last:
+            value = value[key] if isinstance(value, dict) or isinstance(key, int) else None
+    return tuple(keys), False, False
+
+
 def _fault(known: _KnownKeys, details: ErrorDetails, document: Document, table_keys: Sequence[str | int]) -> Fault:
     keys = details["loc"]
     known_keys = sorted([*_keys_at(known.schema, keys[:-1]), *(known.read_before if len(keys) == 1 else ())])
@@ -140,6 +179,7 @@ _COMPLAINTS = {
     "tuple_type": "must be a list",
     "dict_type": "must be a mapping",
     "dataclass_type": "must be a mapping",
+    "text_or_mapping_type": "must be text or a mapping",
 }
 """What is wrong with a value, by pydantic's type of the error."""
 

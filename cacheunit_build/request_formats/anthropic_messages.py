@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body, marked
+from cacheunit_build.request_formats.base import RequestFormat, body, marked
 from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.prompt import Tool, Turn
     from cacheunit_build.domain.response_schema import ResponseSchema
+    from cacheunit_build.request_formats.parts import Json, PrefixParts
 
 _DEFERRED = "defer_loading"
 """The key of a tool that is loaded only when the model finds it by the tool search.

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.fingerprint import compact_json
-from cacheunit_build.request_formats.base import Json, Marker, MarkerPlace, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.base import RequestFormat, body
 from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
+from cacheunit_build.request_formats.parts import Json, Marker, MarkerPlace, PrefixParts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.front_options import merged, with_arguments
 from cacheunit_build.domain.lifetimes import lifetime_seconds
-from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.base import RequestFormat, body
 from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
+from cacheunit_build.request_formats.parts import Json, PrefixParts
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn
