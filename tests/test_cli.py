@@ -527,7 +527,7 @@ def test_targets_lists_cache_rules_and_shows_the_evidence_of_one_target(shop: Pr
     ran = shop.run("targets")
     rows = {line.split()[0]: line.split() for line in ran.out.splitlines()}
     assert (ran.code, ran.err) == (0, "")
-    assert rows["deepseek-v4"][1:6] == ["blocks", "128", "0", "0.02", "1.0"]
+    assert rows["deepseek-v4"][1:6] == ["blocks", "128", "0", "0.0333", "1.0"]
     assert "openai-chat" in rows["deepseek-v4"]
     assert rows["small"][2] == "16"
     page = shop.run("targets", "deepseek-v4-pro").out
