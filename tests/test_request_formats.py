@@ -433,23 +433,24 @@ def test_the_text_of_an_estimate_contains_every_segment() -> None:
 
 
 def test_the_fingerprint_of_a_segment_changes_with_that_segment_only() -> None:
-    base = segment_fingerprints(rendered(turns=TURNS), FRAMED_TOOLS, PADDING)
+    tools, reversed_tools = compact_json(list(FRAMED_TOOLS)), compact_json(list(FRAMED_TOOLS[::-1]))
+    base = segment_fingerprints(rendered(turns=TURNS), tools, PADDING)
     assert set(base) == {"system", "padding", "tools", "examples"}
     assert base["system"] == fingerprint(SYSTEM.encode())
     assert base["padding"] == fingerprint(PADDING.encode())
     changed = {
-        "system": segment_fingerprints(rendered("Other.", TURNS), FRAMED_TOOLS, PADDING),
-        "padding": segment_fingerprints(rendered(turns=TURNS), FRAMED_TOOLS, PADDING + " ."),
-        "tools": segment_fingerprints(rendered(turns=TURNS), FRAMED_TOOLS[::-1], PADDING),
-        "examples": segment_fingerprints(rendered(turns=TURNS[:1]), FRAMED_TOOLS, PADDING),
+        "system": segment_fingerprints(rendered("Other.", TURNS), tools, PADDING),
+        "padding": segment_fingerprints(rendered(turns=TURNS), tools, PADDING + " ."),
+        "tools": segment_fingerprints(rendered(turns=TURNS), reversed_tools, PADDING),
+        "examples": segment_fingerprints(rendered(turns=TURNS[:1]), tools, PADDING),
     }
     for name, other in changed.items():
         assert {key for key in base if base[key] != other[key]} == {name}
 
 
 def test_an_empty_segment_has_no_fingerprint() -> None:
-    assert set(segment_fingerprints(rendered(), (), "")) == {"system"}
-    assert set(segment_fingerprints(rendered(""), FRAMED_TOOLS, "")) == {"tools"}
+    assert set(segment_fingerprints(rendered(), b"", "")) == {"system"}
+    assert set(segment_fingerprints(rendered(""), compact_json(list(FRAMED_TOOLS)), "")) == {"tools"}
 
 
 # The table of formats

@@ -88,13 +88,13 @@ class _ArtifactCompiler:
         self._options = frozen_options(variant.manifest, loaded.target)
         self._is_estimate = loaded.is_estimate(has_parts=bool(tools or rendered.turns))
         self._lifetimes = marker_lifetimes(variant.manifest, loaded.target.cache)
-        self._content = [rendered.system, *(turn.content for turn in rendered.turns), *tool_texts(tools)]
+        self._content = [rendered.system, *(turn.content for turn in rendered.turns)]
 
     @property
     def control_tokens(self) -> list[str]:
         """The control tokens of the target in the text, in order."""
         found = (token for text in self._content for token in self._loaded.tokenizer.control_tokens_in(text))
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys([*found, *self._loaded.control_tokens_in_tools(self._tools)]))
 
     def count(self, padding: str) -> StaticTokens:
         """Returns the static tokens with this padding; each padding is counted once."""
@@ -243,7 +243,6 @@ class _ArtifactCompiler:
             plan = PaddingPlan(action="below-minimum", goal=None, reason=placed.notes[0])
         parts = replace(parts, markers=placed.markers)
         text, (request, cached_content) = parts.system.encode(), frozen_bodies(self._loaded, parts)
-        tools = [self._loaded.request_format.framed_tool(tool) for tool in self._tools]
         added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
             prefix=self._variant.name,
@@ -263,7 +262,9 @@ class _ArtifactCompiler:
             unstable=padded.unstable,
             later_turns=self._later_turns(padded),
             literal=self._literal(padded),
-            segments=segment_fingerprints(self._rendered, tools, padding, self._options.values),
+            segments=segment_fingerprints(
+                self._rendered, self._loaded.tools_json(self._tools), padding, self._options.values
+            ),
             variant=self._variant,
             tools=tuple(self._tools),
             options=self._options.values,
@@ -339,7 +340,8 @@ class _ArtifactCompiler:
         tokenizer = self._loaded.tokenizer
         if self._manifest.special_tokens == "refuse" or not self.control_tokens:
             return None
-        more = (len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) for text in self._content)
+        content = [*self._content, *tool_texts(self._tools)]
+        more = (len(tokenizer.encode(text, literal=True)) - len(tokenizer.encode(text)) for text in content)
         return padded.tokens + sum(more)
 
     def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:

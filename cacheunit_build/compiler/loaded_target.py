@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.estimated_frame import estimated_tokens
 from cacheunit_build.compiler.frame import FrameLoader, fixed_frame, refuse_other_fixed_text
+from cacheunit_build.compiler.per_tools import PerTools
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
 from cacheunit_build.compiler.system_text import SystemTexts
+from cacheunit_build.compiler.tool_checks import tool_texts
 from cacheunit_build.compiler.turns import takes_json_arguments, user_message
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.file_names import COUNTS_FILE
-from cacheunit_build.domain.fingerprint import fingerprint, fingerprint_json
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
 from cacheunit_build.domain.front_options import SYSTEM_MESSAGE, TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
@@ -48,6 +50,7 @@ class LoadedTarget:
         package_files: the sources of the files outside of the project that it was loaded from, with their sha256.
         traceable: whether all these files are all that decides its output; an unknown Python encoder may read others.
         system_texts: counts prefixes by what they share, where the frame is known to put the system text in as it is.
+        per_tools: what is made of the tools of prefixes.
         counts: the recorded counts of the project; none for a target with the model's own vocabulary.
         counts_lookups: the file that has them, which an estimate depends on.
         json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
@@ -65,6 +68,7 @@ class LoadedTarget:
     moves_system_messages: bool = False
     json_arguments: bool = False
     system_texts: SystemTexts | None = None
+    per_tools: PerTools = field(default_factory=PerTools)
     counts: RecordedCounts = field(default_factory=RecordedCounts)
     counts_lookups: tuple[Lookup, ...] = ()
 
@@ -122,15 +126,10 @@ class LoadedTarget:
             static = self._all_tokens(prefix)
             if static.ids and static.ids[-1] in self.tokenizer.control_ids:
                 return static
-        tokenizer = self.tokenizer
-
-        def count(prefix: Conversation) -> StaticTokens:
-            controls = tokenizer.control_ids
-            return static_tokens(self.frame, prefix, tokenizer.encode, controls, system_blocks=system_blocks)
-
-        if self.system_texts is None or system_blocks:
-            return count(prefix)
-        return self.system_texts.static_tokens(prefix, count, tokenizer.encode, tokenizer.control_ids)
+        if self.system_texts is not None and not system_blocks:
+            return self.system_texts.static_tokens(prefix)
+        encode, controls = self.tokenizer.encode, self.tokenizer.control_ids
+        return static_tokens(self.frame, prefix, encode, controls, system_blocks=system_blocks)
 
     def frame_estimate(self, *, has_parts: bool) -> FrameEstimate | None:
         """Returns how a prefix is counted in the model's own vocabulary without a frame; None where it is not.
@@ -165,14 +164,31 @@ class LoadedTarget:
             counted = (tool for tool in tools if tool.hosted is None or estimated)
             return tuple(framed(tool) for tool in counted if not is_deferred(tool))
 
-        return make() if self.system_texts is None else self.system_texts.framed_tools(tools, make)
+        return self.per_tools.get(tools, "framed", make)
+
+    def control_tokens_in_tools(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        """Returns the control tokens in what the tools add to a request, each once."""
+
+        def find() -> tuple[str, ...]:
+            found = (token for text in tool_texts(tools) for token in self.tokenizer.control_tokens_in(text))
+            return tuple(dict.fromkeys(found))
+
+        return self.per_tools.get(tools, "control tokens", find)
+
+    def tools_json(self, tools: Sequence[Tool]) -> bytes:
+        """Returns all tools in the form that chat templates take, as JSON; nothing where there are none."""
+        if not tools:
+            return b""
+        framed = self.request_format.framed_tool
+        return self.per_tools.get(tools, "JSON", lambda: compact_json([framed(tool) for tool in tools]))
 
     def leaves_tools_out(self, prefix: Conversation) -> bool:
         """Returns whether the frame has no place for the tools of a prefix, so that the model does not read them."""
         if not prefix.tools:
             return False
-        texts = self.system_texts
-        return self._leaves_out(prefix) if texts is None else texts.once(prefix, lambda: self._leaves_out(prefix))
+        if self.system_texts is None:  # another frame may leave them out of some prefixes only
+            return self._leaves_out(prefix)
+        return self.per_tools.get(prefix.tools, "left out", lambda: self._leaves_out(prefix))
 
     def _leaves_out(self, prefix: Conversation) -> bool:
         conversation = replace(prefix, following=(user_message("a"),))
@@ -265,12 +281,17 @@ def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = 
         vocabulary_lookups=vocabulary,
         package_files={**tokenizer.files, **loaded.package_files},
         traceable=loaded.encoder_hash is None or loaded.encoder_hash in SHIPPED_ENCODERS,
-        system_texts=SystemTexts() if loaded.encoder_hash in SHIPPED_ENCODERS else None,
+        system_texts=_system_texts(frame, tokenizer) if loaded.encoder_hash in SHIPPED_ENCODERS else None,
         moves_system_messages=not used.frame.plain and changes_with_system_message(frame),
         json_arguments=not used.frame.plain and takes_json_arguments(frame),
         counts=read_counts(adapters.files) if may_estimate else RecordedCounts(),
         counts_lookups=(_counts_lookup(adapters.files),) if may_estimate else (),
     )
+
+
+def _system_texts(frame: Callable[[Conversation], str], tokenizer: Tokenizer) -> SystemTexts:
+    encode, controls = tokenizer.encode, tokenizer.control_ids
+    return SystemTexts(frame, tokenizer, lambda prefix: static_tokens(frame, prefix, encode, controls))
 
 
 def _counts_lookup(files: SourceFiles) -> Lookup:

@@ -38,14 +38,14 @@ def frozen_bodies(loaded: LoadedTarget, parts: PrefixParts) -> tuple[bytes, byte
 
 
 def segment_fingerprints(
-    rendered: Rendered, tools: Sequence[Mapping[str, Any]], padding: str, options: Mapping[str, Any] | None = None
+    rendered: Rendered, tools_json: bytes, padding: str, options: Mapping[str, Any] | None = None
 ) -> Mapping[str, str]:
     """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples, options."""
     messages = [chat_message(turn, json_arguments=True) for turn in rendered.turns]
     parts = {
         "system": rendered.system.encode(),
         "padding": padding.encode(),
-        "tools": compact_json(list(tools)) if tools else b"",
+        "tools": tools_json,
         "examples": compact_json(messages) if messages else b"",
         "options": compact_json(options) if options else b"",
     }
