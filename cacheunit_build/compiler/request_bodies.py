@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.fingerprint import compact_json, fingerprint
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint, joined_json
 from cacheunit_build.domain.prompt import chat_message
 from cacheunit_build.request_formats.parts import PrefixParts
 
@@ -32,9 +32,20 @@ def prefix_parts(
 def frozen_bodies(loaded: LoadedTarget, parts: PrefixParts) -> tuple[bytes, bytes | None]:
     """Returns the request fragment, and the body that stores the prefix where a target needs one, as JSON."""
     if not loaded.target.cache.is_stored:
-        return compact_json(loaded.request_format.fragment(parts)), None
+        return _body_json(loaded, parts, loaded.request_format.fragment(parts)), None
     content, request = loaded.request_format.stored(parts)
-    return compact_json(request), compact_json(content)
+    return compact_json(request), _body_json(loaded, parts, content)
+
+
+def _body_json(loaded: LoadedTarget, parts: PrefixParts, body: Mapping[str, Any]) -> bytes:
+    """Returns a body as JSON; that of the list of tools is made once for the same tools, where no tool has a marker."""
+    key = loaded.request_format.tools_path.partition(".")[0]
+    if not body.get(key) or any(marker.place.part == "tools" for marker in parts.markers):
+        return compact_json(body)
+    if any(name.partition(".")[0] == key for name in (*parts.options, *parts.fields)):
+        return compact_json(body)  # toolConfig of Converse has tools and an option
+    tools_json = loaded.per_tools.get(parts.tools, f"JSON of {key}", lambda: compact_json(body[key]))
+    return joined_json({name: tools_json if name == key else compact_json(value) for name, value in body.items()})
 
 
 def segment_fingerprints(

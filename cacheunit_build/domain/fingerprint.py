@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 PREFIX = "sha256:"
 
@@ -45,3 +45,12 @@ def compact_json(value: object) -> bytes:
     """Returns a value as JSON without spaces: keys in their order, UTF-8 without escapes, one final newline."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode() + b"\n"
+
+
+def joined_json(values: Mapping[str, bytes]) -> bytes:
+    """Returns the mapping of these values, each of which is compact JSON already, as compact JSON.
+
+    {"a": b"[1]\\n", "b": b"2\\n"}  ->  b'{"a":[1],"b":2}\\n'
+    """
+    members = (compact_json(key)[:-1] + b":" + value[:-1] for key, value in values.items())
+    return b"{" + b",".join(members) + b"}\n"

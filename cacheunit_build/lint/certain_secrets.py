@@ -136,6 +136,11 @@ _MAX_KEY_HEADERS = 1_024
 _IN_RUN = bytes(chr(byte) in f"{ascii_letters}{digits}_-+~%" for byte in range(256))
 _RUN = b"\1" * 20
 _MARKS = (b"PRIVATE KEY", b"Key=", b"Q~")
+_MARK_TEXTS = ("PuTTY-User-Key", *(mark.decode() for mark in _MARKS))
+_MOST_CLEAN_PARTS = 20_000
+"""Parts of texts without secrets that are remembered."""
+_FEWEST_KEPT = 20
+"""Characters of a part that is worth remembering; a shorter one is searched faster than it is looked up."""
 _REST = re.compile("[A-Za-z0-9_+/=.~%:-]*")
 """What may follow such a run in a secret."""
 _REACH = 64
@@ -189,11 +194,40 @@ def _all_secrets(text: str) -> list[CertainSecret]:
 
 def final_secrets(artifact: Artifact, target: LoadedTarget) -> list[CertainSecret]:
     """Returns the secrets in the text that the model reads of an artifact for a target, and in its request."""
-    secrets = certain_secrets(artifact.framed_prefix)
+    return [secret for text in _final_texts(artifact, target) for secret in certain_secrets(text)]
+
+
+def _final_texts(artifact: Artifact, target: LoadedTarget) -> Iterator[str]:
+    """Yields the text that the model reads of an artifact, and its request, where that may have more than the text."""
+    yield artifact.framed_prefix
     # Fixed text frames everything but options; a template or an encoder may also leave out a part of the request.
     if artifact.options or not target.target.frame.plain:
-        secrets += certain_secrets(artifact.content.decode())
-    return secrets
+        yield artifact.content.decode()
+
+
+class SecretSearch:
+    """Finds out whether artifacts have secrets; parts that many of them have, such as tools, are searched once."""
+
+    def __init__(self) -> None:
+        self._clean: set[str] = set()
+
+    def finds_in(self, artifact: Artifact, target: LoadedTarget) -> bool:
+        """Returns whether there is a secret in the text that the model reads of an artifact, or in its request."""
+        return any(map(self.finds, _final_texts(artifact, target)))
+
+    def finds(self, text: str) -> bool:
+        """Returns whether there is a secret in a text.
+
+        The text is searched in parts: lines, and between "},{" of JSON, which no token and no mark contains. A part
+        with a mark, which may begin a secret of several lines, makes it search the text as a whole.
+        """
+        parts = set(text.replace("},{", "\n").split("\n")) - self._clean
+        if any(mark in part for part in parts for mark in _MARK_TEXTS) or any(map(certain_secrets, parts)):
+            return bool(certain_secrets(text))
+        if len(self._clean) + len(parts) > _MOST_CLEAN_PARTS:
+            self._clean.clear()
+        self._clean |= {part for part in parts if len(part) >= _FEWEST_KEPT}
+        return False
 
 
 def _tokens(text: str, begin: int, end: int) -> Iterator[CertainSecret]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.lint.certain_secrets import final_secrets
+from cacheunit_build.lint.certain_secrets import SecretSearch
 from cacheunit_build.lint.gate_rules import gate_codes
 from cacheunit_build.lint.linter import lint_compiled
 from cacheunit_build.lint.registry import RULES, RuleSelection
@@ -39,7 +39,8 @@ class LintGate:
         """
         codes = gate_codes(compiled.settings)
         scanner = self._scanner(compiled.settings) if SECRET.code in codes else None
-        if not codes and not any(final_secrets(item, compiled.targets[item.target]) for item in compiled.artifacts):
+        search = SecretSearch()
+        if not codes and not any(search.finds_in(item, compiled.targets[item.target]) for item in compiled.artifacts):
             return ()
         rules = RuleSelection(select=(CREDENTIAL.code, *codes))
         violations = lint_compiled(adapters, compiled, rules, scanner)
