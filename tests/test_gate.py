@@ -8,12 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cacheunit_build.adapters.system import secret_scanner
 from cacheunit_build.cli.commands.watch import project_opener
 from cacheunit_build.cli.context import Context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.lint.certain_secrets import certain_secrets
+from cacheunit_build.lint.certain_secrets import SecretSearch, certain_secrets
 from cacheunit_build.watching.session import WatchSession
 
 if TYPE_CHECKING:
@@ -179,6 +181,18 @@ NO_SECRETS = [
 @pytest.mark.parametrize("text", NO_SECRETS)
 def test_placeholders_examples_and_other_texts_are_no_secrets(text: str) -> None:
     assert certain_secrets(text) == []
+
+
+PIECES = (
+    *(GITHUB, GITHUB[:20], GITHUB[20:], "{", "\n", " ", ".", '"', "words", "\\n", "x" * 30),
+    *(private_key("RSA PRIVATE KEY"), private_key("RSA PRIVATE KEY")[:15], "-----BEGIN RSA PRIVATE KEY-----\n", "=="),
+)
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), max_size=5))
+def test_a_search_that_leaves_out_what_the_text_before_it_had_finds_the_same_texts(texts: list[str]) -> None:
+    search = SecretSearch()
+    assert [search.finds(text) for text in texts] == [bool(certain_secrets(text)) for text in texts]
 
 
 @pytest.mark.parametrize(

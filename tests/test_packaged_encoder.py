@@ -136,7 +136,17 @@ def test_without_thinking_an_example_begins_otherwise_and_the_count_says_so(orde
 SYSTEMS = ("Be kind.", "Be {brief}\n\n", "\ue000system text\ue001", "\u3042\u3044 7", "Ends in a tag <", SYSTEM)
 
 
-def test_prefixes_that_share_tools_and_examples_are_counted_each_by_its_own_system_text(orders: Project) -> None:
+MORE_TOOLS = [
+    {**TOOL, "name": "refund", "description": "Ends in <｜User｜", "parameters": {"type": "object", "properties": {}}},
+    {**TOOL, "name": "search_all", "description": "Finds }\n{ all: \ue000system text"},
+]
+
+
+@pytest.mark.parametrize("tools", [[TOOL], [TOOL, *MORE_TOOLS], [*MORE_TOOLS, TOOL], [TOOL, {**TOOL, "name": "s"}]])
+def test_prefixes_that_share_tools_and_examples_are_counted_each_by_its_own_system_text(
+    orders: Project, tools: list[dict[str, Any]]
+) -> None:
+    orders.write({"orders.json": json.dumps(tools)})
     for index, system in enumerate(SYSTEMS):
         manifest = f"system: s{index}.j2\npadding: off\ntools: [orders.json]\n"
         orders.write({f"templates/s{index}.j2": f"{{% raw %}}{system}{{% endraw %}}"})
@@ -167,8 +177,10 @@ def test_more_prefixes_with_the_same_tools_are_not_framed_anew(
         return framed
 
     monkeypatch.setattr(python_encoder, "load_python_encoder", counting)
+    orders.write({"orders.json": json.dumps([TOOL, *MORE_TOOLS])})
     orders.build()
     once = len(calls)
+    assert sum(len(call.tools) > 1 for call in calls) <= len(("with more tools", "left out"))
     for index in range(5):
         manifest = f"system: s{index}.j2\ntools: [orders.json]\n{EXAMPLES}"
         orders.write({f"templates/s{index}.j2": f"Text {index}.\n", f"prefixes/s{index}.yaml": manifest})

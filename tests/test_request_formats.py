@@ -20,7 +20,7 @@ from cacheunit_build.compiler.estimated_frame import concatenated
 from cacheunit_build.compiler.frame import fixed_frame
 from cacheunit_build.compiler.request_bodies import segment_fingerprints
 from cacheunit_build.compiler.turns import user_message
-from cacheunit_build.domain.fingerprint import compact_json, fingerprint
+from cacheunit_build.domain.fingerprint import compact_json, fingerprint, joined_json
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
 from cacheunit_build.request_formats.formats import FORMATS
@@ -446,6 +446,12 @@ def test_the_fingerprint_of_a_segment_changes_with_that_segment_only() -> None:
     }
     for name, other in changed.items():
         assert {key for key in base if base[key] != other[key]} == {name}
+
+
+def test_values_that_are_json_already_are_joined_to_the_json_of_their_mapping() -> None:
+    body = {"\u00e4\n": [{"a": 1.5}], "messages": [], "b": None}
+    assert joined_json({key: compact_json(value) for key, value in body.items()}) == compact_json(body)
+    assert joined_json({}) == compact_json({})
 
 
 def test_an_empty_segment_has_no_fingerprint() -> None:

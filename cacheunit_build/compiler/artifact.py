@@ -20,7 +20,7 @@ from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
 from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
 from cacheunit_build.compiler.recorded import estimated_request
 from cacheunit_build.compiler.request_bodies import frozen_bodies, prefix_parts, segment_fingerprints
-from cacheunit_build.compiler.tool_checks import tool_notes, tool_texts
+from cacheunit_build.compiler.tool_checks import tool_texts
 from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.artifact import Artifact, ArtifactRecord, LaterTurns, PaddingPlan
 from cacheunit_build.domain.errors import CacheunitError, Fault
@@ -177,7 +177,7 @@ class _ArtifactCompiler:
             yield note
         yield from self._options.notes()
         yield from lifetime_notes(self._manifest, self._target.cache)
-        yield from tool_notes(self._tools, self._loaded.request_format, estimated=self._is_estimate)
+        yield from self._loaded.tool_notes(self._tools)
         if self._is_estimate:
             if not self._loaded.tokenizer.margin:
                 yield "the margin is for what the provider puts around messages and tools"

@@ -10,7 +10,7 @@ from cacheunit_build.compiler.frame import FrameLoader, fixed_frame, refuse_othe
 from cacheunit_build.compiler.per_tools import PerTools
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
 from cacheunit_build.compiler.system_text import SystemTexts
-from cacheunit_build.compiler.tool_checks import tool_texts
+from cacheunit_build.compiler.tool_checks import tool_notes, tool_texts
 from cacheunit_build.compiler.turns import takes_json_arguments, user_message
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.file_names import COUNTS_FILE
@@ -174,6 +174,11 @@ class LoadedTarget:
             return tuple(dict.fromkeys(found))
 
         return self.per_tools.get(tools, "control tokens", find)
+
+    def tool_notes(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        """Returns what the target leaves out of tools, and what is known of the tokens of hosted ones."""
+        format_, estimated = self.request_format, self.is_estimate(has_parts=bool(tools))
+        return self.per_tools.get(tools, "notes", lambda: tuple(tool_notes(tools, format_, estimated=estimated)))
 
     def tools_json(self, tools: Sequence[Tool]) -> bytes:
         """Returns all tools in the form that chat templates take, as JSON; nothing where there are none."""

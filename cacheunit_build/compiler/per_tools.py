@@ -17,8 +17,9 @@ _MOST_VALUES = 256
 class PerTools:
     """Values made of tools, one for each kind and each sequence of tools; several threads may use it.
 
-    Sequences are told apart by identity, since comparing many schemas takes as long as making a value of them. Manifests
-    that name the same files have one and the same sequence. It is kept with its values, so that its id stays its own.
+    Sequences are told apart by identity, since comparing many schemas takes as long as making a value of them.
+    Manifests that name the same files have one and the same sequence. It is kept with its values, so that its id stays
+    its own.
     """
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ from cacheunit_build.compiler.example_checks import example_order_faults
 from cacheunit_build.compiler.frozen_options import frozen_options, repeated_schema_faults, unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
 from cacheunit_build.compiler.manifest_inputs import InputReader
+from cacheunit_build.compiler.per_tools import PerTools
 from cacheunit_build.compiler.tool_checks import response_schema_faults, tool_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
@@ -66,6 +67,7 @@ class PrefixCompiler:
         self._targets = targets
         self._selection = selection
         self._reader = InputReader(adapters.files)
+        self._per_tools = PerTools()
         self._local = threading.local()
         self._loading = threading.Lock()
 
@@ -179,9 +181,10 @@ class PrefixCompiler:
         # Where a target is unknown, there are no variants yet: the others are checked all the same.
         candidates = used.values() or targets.values()
         selected = [target for target in candidates if self._selection.target in (None, target.name)]
+        names = ",".join(target.name for target in selected)
         return [
             *repeated_schema_faults(manifest, list(targets.values())),
-            *tool_faults(inputs.tools, selected),
+            *self._per_tools.get(inputs.tools, names, lambda: tuple(tool_faults(inputs.tools, selected))),
             *example_order_faults(manifest, selected),
             *response_schema_faults(manifest, selected),
             *_unknown_lifetimes(manifest, list(targets.values())),

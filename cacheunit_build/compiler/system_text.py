@@ -35,7 +35,7 @@ _MOST_PREFIXES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Framed:
-    """A prefix as framed with the stand-in, and what it was made of, which is kept so that the id of its tools is theirs.
+    """A prefix as framed with the stand-in, and what it was made of.
 
     Attributes:
         prefix: the prefix, with the stand-in as its system text.
@@ -140,8 +140,9 @@ class SystemTexts:
         before, found, behind = static.framed_prefix.partition(_STAND_IN)
         if not found or _STAND_IN in behind or not self._is_whole(static):
             return _Framed(prefix=wanted, usable=False, static=static)
-        encode, whole = self._tokenizer.encode, _Framed(
-            prefix=wanted, usable=True, static=static, before=before, behind=behind
+        encode, whole = (
+            self._tokenizer.encode,
+            _Framed(prefix=wanted, usable=True, static=static, before=before, behind=behind),
         )
         token = next(iter(self._tokenizer.control_tokens_in(behind)), None)
         if token is None or "\n" not in behind[: behind.index(token)]:

@@ -48,9 +48,9 @@ def compact_json(value: object) -> bytes:
 
 
 def joined_json(values: Mapping[str, bytes]) -> bytes:
-    """Returns the mapping of these values, each of which is compact JSON already, as compact JSON.
+    r"""Returns the mapping of these values, each of which is compact JSON already, as compact JSON.
 
-    {"a": b"[1]\\n", "b": b"2\\n"}  ->  b'{"a":[1],"b":2}\\n'
+    {"a": b"[1]\n", "b": b"2\n"}  ->  b'{"a":[1],"b":2}\n'
     """
     members = (compact_json(key)[:-1] + b":" + value[:-1] for key, value in values.items())
     return b"{" + b",".join(members) + b"}\n"

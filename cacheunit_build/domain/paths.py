@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import fail
@@ -20,6 +21,7 @@ _MAX_LINKS = 40
 """How many links may follow one another, as on Linux."""
 
 
+@lru_cache(maxsize=4096)
 def normal_path(text: str) -> str:
     """Returns a path below the project root in normal form: `./a//b` as `a/b`.
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.sequences import common_ends
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -137,10 +139,8 @@ _IN_RUN = bytes(chr(byte) in f"{ascii_letters}{digits}_-+~%" for byte in range(2
 _RUN = b"\1" * 20
 _MARKS = (b"PRIVATE KEY", b"Key=", b"Q~")
 _MARK_TEXTS = ("PuTTY-User-Key", *(mark.decode() for mark in _MARKS))
-_MOST_CLEAN_PARTS = 20_000
-"""Parts of texts without secrets that are remembered."""
-_FEWEST_KEPT = 20
-"""Characters of a part that is worth remembering; a shorter one is searched faster than it is looked up."""
+_NO_TOKEN = ("\n", "{")
+"""Characters that no token and no mark has."""
 _REST = re.compile("[A-Za-z0-9_+/=.~%:-]*")
 """What may follow such a run in a secret."""
 _REACH = 64
@@ -206,27 +206,28 @@ def _final_texts(artifact: Artifact, target: LoadedTarget) -> Iterator[str]:
 
 
 class SecretSearch:
-    """Finds out whether artifacts have secrets; parts that many of them have, such as tools, are searched once."""
+    """Finds out whether artifacts have secrets; what one has in common with the one before it is searched once."""
 
     def __init__(self) -> None:
-        self._clean: set[str] = set()
+        self._clean: dict[int, str] = {}  # index of the text in an artifact -> the latest one without secrets and marks
 
     def finds_in(self, artifact: Artifact, target: LoadedTarget) -> bool:
         """Returns whether there is a secret in the text that the model reads of an artifact, or in its request."""
-        return any(map(self.finds, _final_texts(artifact, target)))
+        return any(self.finds(text, index) for index, text in enumerate(_final_texts(artifact, target)))
 
-    def finds(self, text: str) -> bool:
-        """Returns whether there is a secret in a text.
+    def finds(self, text: str, kind: int = 0) -> bool:
+        """Returns whether there is a secret in a text, which is compared with the one before it of the same kind.
 
-        The text is searched in parts: lines, and between "},{" of JSON, which no token and no mark contains. A part
-        with a mark, which may begin a secret of several lines, makes it search the text as a whole.
+        The part that differs is extended to line ends or braces, which no token has. If it has a mark, which may begin
+        a secret of several lines, the whole text is searched.
         """
-        parts = set(text.replace("},{", "\n").split("\n")) - self._clean
-        if any(mark in part for part in parts for mark in _MARK_TEXTS) or any(map(certain_secrets, parts)):
+        head, tail = common_ends(self._clean.get(kind, ""), text)
+        begin = max(text.rfind(end, 0, head) for end in _NO_TOKEN) + 1
+        ends = (text.find(end, len(text) - tail) for end in _NO_TOKEN)
+        part = text[begin : min((end for end in ends if end >= 0), default=len(text))]
+        if any(mark in part for mark in _MARK_TEXTS) or certain_secrets(part):
             return bool(certain_secrets(text))
-        if len(self._clean) + len(parts) > _MOST_CLEAN_PARTS:
-            self._clean.clear()
-        self._clean |= {part for part in parts if len(part) >= _FEWEST_KEPT}
+        self._clean[kind] = text
         return False
 
 

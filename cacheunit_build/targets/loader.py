@@ -37,7 +37,7 @@ SHIPPED_ENCODERS: frozenset[str] = frozenset(
 """The SHA-256 of each Python encoder that a target of this package names.
 
 They may run where project code may not. They read no other files, so that a build is reused as with a chat template,
-and put a system text in as it is.
+put a system text in as it is, and tools one after the other, with nothing else that depends on more than the first one.
 """
 
 
