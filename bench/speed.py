@@ -337,25 +337,32 @@ class Project:
         return Job(partial(self.cacheunit, *arguments), before)
 
 
-def make_project(root: Path, texts: Sequence[str], users: int = PARTIAL_USERS) -> Project:
+def make_project(
+    root: Path, texts: Sequence[str], users: int = PARTIAL_USERS, tools: Mapping[str, bytes] | None = None
+) -> Project:
     """Creates a project in which each text is a data file that a template prints, before a shared partial.
 
     Args:
         root: its folder.
         texts: the texts, one for each prefix.
         users: how many prefixes include the extra partial too.
+        tools: the tool files that each prefix has, by name.
     """
-    for folder in ("prefixes", "templates", "texts"):
+    for folder in ("prefixes", "templates", "texts", "tools"):
         (root / folder).mkdir(parents=True)
     templates = {"shared": SHARED, "extra": EXTRA, "plain": PLAIN, "more": PLAIN + '{% include "extra.md.j2" %}'}
     for name, text in templates.items():
         write(root / f"templates/{name}.md.j2", text)
     write(root / "cacheunit.toml", f'targets = ["{TARGET}"]\n')
+    for name, data in (tools or {}).items():
+        (root / "tools" / name).write_bytes(data)
+    listed = "".join(f"  - tools/{name}\n" for name in tools or {})
     prefixes = {}
     for index, text in enumerate(texts):
         name, template = f"p{index:05}", "more.md.j2" if index < users else "plain.md.j2"
         write(root / f"texts/{name}.md", f"# Prefix {index}\n{text}")
-        write(root / f"prefixes/{name}.yaml", f"system: {template}\ndata: {{text: texts/{name}.md}}\n")
+        manifest = f"system: {template}\ndata: {{text: texts/{name}.md}}\n"
+        write(root / f"prefixes/{name}.yaml", manifest + (f"tools:\n{listed}" if listed else ""))
         prefixes[name] = template
     return Project(root, prefixes)
 
@@ -807,6 +814,25 @@ def remove_counts(project: Project) -> None:
         path.unlink()
 
 
+def shared_tool_rows(bench: Bench) -> Rows:
+    """Yields the rows of prompts that all have the tools of the corpus, relative to the same prompts without tools."""
+    texts = bench.texts[: 20 if bench.arguments.quick else bench.prompts]
+    tools = {path.name: path.read_bytes() for path in sorted((bench.arguments.corpus / "tools").glob("*.json"))}
+    plain = make_project(bench.folder / "without", texts, users=0)
+    project = make_project(bench.folder / "with", texts, users=0, tools=tools)
+    cold = measure(
+        bench.repeats,
+        tools=project.job("build", before=project.remove_outputs),
+        plain=plain.job("build", before=plain.remove_outputs),
+    )
+    name = f"{len(texts)} prompts with {len(tools)} tools ÷ without"
+    yield Row(name=f"shared tools: cold, {name}", measured=cold["tools"], floor=cold["plain"], goal=Goal(1.5))
+    no_op = measure(bench.repeats, tools=project.job("build"), plain=plain.job("build"))
+    yield Row(
+        name=f"shared tools: nothing to do, {name}", measured=no_op["tools"], floor=no_op["plain"], goal=Goal(1.2)
+    )
+
+
 def dvc_rows(bench: Bench, project: Project, other: Project, dvc: str) -> Rows:
     """Yields the rows of dvc, with a stage for each text; the counts that doit wrote are committed as its results."""
     environment = {"DVC_NO_ANALYTICS": "1", "DVC_SITE_CACHE_DIR": str(bench.folder / "dvc-site")}
@@ -855,6 +881,7 @@ ROWS: dict[str, Callable[[Bench], Rows]] = {
     "memory": memory_rows,
     "growth": growth_rows,
     "tools": tool_rows,
+    "shared-tools": shared_tool_rows,
 }
 
 
