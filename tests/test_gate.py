@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cacheunit_build.adapters.system import secret_scanner
@@ -189,6 +189,8 @@ PIECES = (
 )
 
 
+@example([GITHUB[:20], GITHUB])
+@example([GITHUB[20:], GITHUB])
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), max_size=5))
 def test_a_search_that_leaves_out_what_the_text_before_it_had_finds_the_same_texts(texts: list[str]) -> None:
     search = SecretSearch()

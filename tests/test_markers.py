@@ -70,6 +70,14 @@ def test_markers_stand_behind_tools_the_shared_text_and_the_prefix(family: Proje
     assert "a marker stands behind the tools (" in artifact["reason"]
 
 
+def test_prefixes_with_the_same_tools_have_each_its_own_marker_on_them(family: Project) -> None:
+    manifest = FAMILY.format(targets="anthropic-512") + "tools: [tools.json]\n"
+    family.write({"prefixes/b.yaml": f"{manifest}cache: {{ttl: {{tools: 1h}}}}\n"})
+    built(family, manifest)
+    tools = [marks(fragment(family, name=f"{name}@plan=free")["tools"]) for name in "ab"]
+    assert tools == [[EPHEMERAL], [{**EPHEMERAL, "ttl": "1h"}]]
+
+
 def test_all_variants_have_the_same_early_markers(family: Project) -> None:
     built(family, FAMILY.format(targets="anthropic-512, openai") + "tools: [tools.json]\n")
     for target, part in (("anthropic-512", "system"), ("openai", "input")):

@@ -13,6 +13,7 @@ from test_python_encoder import deepseek, deepseek_file
 from cacheunit_build import load
 from cacheunit_build.adapters.storage import installed_files
 from cacheunit_build.adapters.system import python_encoder
+from cacheunit_build.adapters.tokenizers.vocabulary import Vocabulary
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.sequences import common_prefix
@@ -188,6 +189,23 @@ def test_more_prefixes_with_the_same_tools_are_not_framed_anew(
     orders.edit("orders.json", "Finds orders", "Finds all orders")
     orders.build()
     assert 0 < len(calls) <= once
+
+
+def test_the_tools_of_many_prefixes_are_encoded_once(orders: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for index in range(5):
+        orders.write({f"templates/s{index}.j2": f"Text {index}.\n"})
+        orders.write({f"prefixes/s{index}.yaml": f"system: s{index}.j2\ntools: [orders.json]\n"})
+    orders.path("prefixes/orders.yaml").unlink()
+    texts: list[str] = []
+    encode = Vocabulary.encode
+
+    def counting(self: Vocabulary, text: str, *, literal: bool = False) -> list[int]:
+        texts.append(text)
+        return encode(self, text, literal=literal)
+
+    monkeypatch.setattr(Vocabulary, "encode", counting)
+    orders.build()
+    assert 0 < sum("Finds orders" in text for text in texts) <= len(("one tool", "whole", "rest"))
 
 
 # An input like others
