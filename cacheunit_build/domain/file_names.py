@@ -33,6 +33,33 @@ def variant_name(prefix: str, axes: Mapping[str, object]) -> str:
     return f"{prefix}@{values}" if values else prefix
 
 
+def readable_name(name: str) -> str:
+    """Returns the name of a prefix or variant with values as people write them; it selects the same variant.
+
+    support/agent@language=%E6%97%A5%E6%9C%AC,plan=a%2Cb  ->  support/agent@language=日本,plan=a%2Cb
+
+    What would not be read back stays percent-encoded: commas, percent signs, control and invisible characters, and
+    spaces at the ends of a value.
+    """
+    prefix, at, axes = name.partition("@")
+    if "%" not in axes:
+        return name
+    values = (f"{axis}={_readable_value(value)}" for axis, value in axis_values(axes))
+    return f"{prefix}{at}{','.join(values)}"
+
+
+def _readable_value(value: str) -> str:
+    from urllib.parse import quote
+
+    last = len(value) - 1
+    return "".join(
+        character
+        if character.isprintable() and character not in ",%" and not (character == " " and index in (0, last))
+        else quote(character, safe="")
+        for index, character in enumerate(value)
+    )
+
+
 def axis_values(axes: str) -> list[tuple[str, str]]:
     """Returns the name and the value of each axis in the part of a variant's name behind the @; none for an empty one.
 

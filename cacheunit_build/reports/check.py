@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
-from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE
+from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE, readable_name
 from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural
 from cacheunit_build.reports.github import annotation, fault_annotations
 
@@ -69,7 +69,12 @@ def proof_json(proof: Proof) -> dict[str, Any]:
 
 def drift_table(drift: Sequence[Drift]) -> Table:
     """Returns a row for each difference: kind, prefix or file, target, and what explains it."""
-    return Table(rows=[(item.kind, item.prefix or item.path or "", item.target, _explanation(item)) for item in drift])
+    return Table(rows=[(item.kind, _name(item), item.target, _explanation(item)) for item in drift])
+
+
+def _name(drift: Drift) -> str:
+    """Returns the prefix or variant that differs, or else the file."""
+    return readable_name(drift.prefix) or drift.path or ""
 
 
 def _explanation(drift: Drift) -> str:
@@ -147,7 +152,7 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     rows = [
         (
             item.kind,
-            code_span(item.prefix or item.path or ""),
+            code_span(_name(item)),
             code_span(item.target),
             "only line ends: CRLF" if item.line_ends else ", ".join(map(code_span, item.because)),
         )
@@ -171,7 +176,7 @@ def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], reposito
     by_path: dict[str, list[str]] = {}
     for item in drift:
         path = next(iter(item.because), item.path or LOCK_FILE)
-        artifact = f"{item.prefix} for {item.target}" if item.prefix else str(item.path)
+        artifact = f"{_name(item)} for {item.target}" if item.prefix else str(item.path)
         by_path.setdefault(path, []).append(f"{item.kind}: {artifact}")
     hint = LINE_ENDS_HINT if drift and all(item.line_ends for item in drift) else _BUILD_HINT
     lines += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.build import artifact_json
 from cacheunit_build.reports.formatting import Block, Table, columns, tokens_cell, unit_text, with_former_keys
 
@@ -29,11 +30,16 @@ _MOST_SHAPES = 2
 
 
 def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
-    """Returns a row for each artifact where there are several, then each of them in detail."""
+    """Returns a row for each artifact where there are several, then each of them in detail.
+
+    What an artifact has in common with one before it is not repeated: its details name that one.
+    """
+    if len(explanations) == 1:
+        return [_details(explanations[0], None)]
     header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
     rows = [
         (
-            item.artifact.prefix,
+            readable_name(item.artifact.prefix),
             item.artifact.target,
             tokens_cell(item.artifact.entry.tokens, item.artifact.margin),
             item.artifact.entry.counted,
@@ -43,39 +49,53 @@ def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
         )
         for item in explanations
     ]
-    table: list[Block] = [Table(header=header, rows=rows, right=(2, 4, 5))] if len(explanations) > 1 else []
-    return [*table, *(_details(item) for item in explanations)]
+    shown: dict[tuple[str, ...], str] = {}
+    details = [_details(item, shown) for item in explanations]
+    return [*([Table(header=header, rows=rows, right=(2, 4, 5))] if rows else []), *details]
 
 
-def _details(explanation: Explanation) -> list[str]:
-    """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact."""
+def _details(explanation: Explanation, shown: dict[tuple[str, ...], str] | None) -> list[str]:
+    """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact.
+
+    Args:
+        explanation: the artifact.
+        shown: the sections that were shown before, each with its artifact; those of this one are added. None for an
+            artifact that is explained alone, without a row in a table.
+    """
+    artifact = explanation.artifact
+    name = f"{readable_name(artifact.prefix)} for {artifact.target}"
+    segments = [(f"    {segment}", digest) for segment, digest in artifact.segments.items()]
+    sections = {
+        "  segments": ["  segments", *columns(segments)],
+        "  inputs": ["  inputs", *columns(_input_rows(artifact.record.lookups))],
+        "  changes": [line for change in explanation.changed for line in _change_lines(change)],
+    }
+    lines = [name, *columns([fact for fact in _facts(explanation, in_table=shown is not None) if fact[1]])]
+    for title, section in sections.items():
+        other = name if shown is None or not section else shown.setdefault(tuple(section), name)
+        lines += section if other == name else [f"{title}: those of {other}"]
+    return lines
+
+
+def _facts(explanation: Explanation, *, in_table: bool) -> list[tuple[str, str]]:
+    """Returns the names and values of what is known of an artifact, without padding and plan if a table has them."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
-    facts = [
+    return [
         ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {_counted(explanation)}"),
         ("  later turns", _later_turns(artifact)),
         ("  unstable", _unstable(artifact)),
         ("  literal", _literal(artifact)),
         ("  units", _units(artifact)),
-        ("  padding", f"{entry.padding:,} tokens"),
+        ("  padding", "" if in_table else f"{entry.padding:,} tokens"),
         ("  markers", _markers(artifact)),
         ("  lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
         ("  predicted", _predicted(explanation)),
-        ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
+        ("  plan", "" if in_table else f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
         ("  cached content", entry.cached_content or ""),
         ("  token ids", entry.token_ids or "not recorded, since the model's own vocabulary is not available"),
         ("  lock", _LOCKED[explanation.locked]),
-    ]
-    segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]
-    return [
-        f"{artifact.prefix} for {artifact.target}",
-        *columns([fact for fact in facts if fact[1]]),
-        "  segments",
-        *columns(segments),
-        "  inputs",
-        *columns(_input_rows(artifact.record.lookups)),
-        *(line for change in explanation.changed for line in _change_lines(change)),
     ]
 
 

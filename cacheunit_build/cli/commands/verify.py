@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
 from cacheunit_build.cli.endpoint_options import (
     LONGEST_WAIT,
@@ -14,18 +15,19 @@ from cacheunit_build.cli.endpoint_options import (
     requests_option,
     timeout_option,
 )
-from cacheunit_build.cli.options import FiniteRange, format_option, names_argument, target_option
+from cacheunit_build.cli.options import FiniteRange, format_option, selection_options, since_option
 from cacheunit_build.cli.output import print_blocks, print_json
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.file_names import readable_name
 
 if TYPE_CHECKING:
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.endpoints.verify import VerifyResult
 
 
 @click.command()
 @click.argument("url")
-@names_argument
-@target_option
+@selection_options
+@since_option
 @click.option("--model", metavar="M", help="Model to send requests to. Default: the first one that the endpoint lists.")
 @key_option
 @click.option("--warm", is_flag=True, help="Fill the cache before a release; report when each artifact is cached.")
@@ -58,8 +60,8 @@ if TYPE_CHECKING:
 def verify(
     context: Context,
     url: str,
-    names: tuple[str, ...],
-    target: str | None,
+    selection: Selection,
+    since: str | None,
     model: str | None,
     key_env: str | None,
     form: str,
@@ -80,16 +82,16 @@ def verify(
     from cacheunit_build.endpoints.verify import verify as verify_artifacts
     from cacheunit_build.reports.verify import verify_blocks, verify_json, warm_up_blocks
 
-    selection = Selection(names=names, target=target)
     settings = VerifySettings(attempts=attempts, wait=wait, min_share=min_share, warm=warm, model=model)
-    results = []
+    changed = narrowed(context, selection, since)
+    results: list[VerifyResult] = []
     with open_endpoint(url, key_env, max_requests, timeout) as endpoint:
-        for result in verify_artifacts(context.adapters(), endpoint, selection, settings):
+        for result in () if changed is None else verify_artifacts(context.adapters(), endpoint, changed, settings):
             _report_progress(context, result)
             results.append(result)
     if form == "json":
         print_json(verify_json(results))
-    else:
+    elif changed is not None:
         print_blocks(warm_up_blocks(results) if warm else verify_blocks(results))
     return OK if has_passed(results) else DIFFERENT
 
@@ -98,4 +100,6 @@ def _report_progress(context: Context, result: VerifyResult) -> None:
     """With `--verbose`, prints the hit of one request."""
     if context.verbose:
         observed = "no cached tokens reported" if result.observed is None else f"{result.observed:,} tokens cached"
-        context.remark(f"{result.prefix} for {result.target}, request {result.continuation + 1}: {observed}")
+        context.remark(
+            f"{readable_name(result.prefix)} for {result.target}, request {result.continuation + 1}: {observed}"
+        )
