@@ -66,10 +66,9 @@ def unmatched_faults(
         keys: the selected artifacts.
     """
     absent = selected.unmatched_names(variants)
-    names = sorted(map(readable_name, variants))
+    names = sorted(readable_name(name) for name in variants if "@" in name) if absent else []
     for pattern in absent:
-        message = f'no variant matches "{pattern.name}"' if _is_glob_name(pattern) else _no_variant(pattern.name)
-        yield Fault(message=message, hint=did_you_mean(readable_name(pattern.name), names) or _variants_hint(names))
+        yield _variant_fault(pattern, names)
     used = {target for _, target in keys}
     unused = [name for name, own in selected.targets.items() if not own & used]
     for target in unused:
@@ -81,18 +80,19 @@ def unmatched_faults(
                 yield Fault(message=f'nothing of "{pattern.name}" is compiled for target {listed}')
 
 
-def _no_variant(name: str) -> str:
-    return f'there is no variant "{name}"'
+def _variant_fault(pattern: NamePattern, names: list[str]) -> Fault:
+    """Returns the fault of a name that is no variant.
 
-
-def _is_glob_name(pattern: NamePattern) -> bool:
-    return pattern.is_glob or any(map(is_glob, pattern.axes or ()))
-
-
-def _variants_hint(names: list[str]) -> str | None:
-    """Returns a hint that names one of the variants; None where there are none."""
-    first = next((name for name in names if "@" in name), None)
-    return "these prefixes have no variants" if first is None else f'a variant is named like "{first}"'
+    Args:
+        pattern: the name.
+        names: the readable names of the variants that its prefixes have.
+    """
+    has_wildcards = pattern.is_glob or any(map(is_glob, pattern.axes or ()))
+    message = f'no variant matches "{pattern.name}"' if has_wildcards else f'there is no variant "{pattern.name}"'
+    if not names:
+        return Fault(message=message, hint="the selected prefixes have no variants")
+    hint = did_you_mean(readable_name(pattern.name), names) or f'a variant is named like "{names[0]}"'
+    return Fault(message=message, hint=hint)
 
 
 class _NameResolver:

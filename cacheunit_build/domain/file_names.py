@@ -36,10 +36,10 @@ def variant_name(prefix: str, axes: Mapping[str, object]) -> str:
 def readable_name(name: str) -> str:
     """Returns the name of a prefix or variant with values as people write them; it selects the same variant.
 
-    support/agent@language=%E6%97%A5%E6%9C%AC,plan=a%2Cb  ->  support/agent@language=日本,plan=a%2Cb
+    support/agent@language=%E6%97%A5%E6%9C%AC,plan=a%2Cb  ->  support/agent@language=日本,plan=a,b
 
-    What would not be read back stays percent-encoded: commas, percent signs, control and invisible characters, and
-    spaces at the ends of a value.
+    What could not be read back stays percent-encoded: percent signs, control and invisible characters, spaces at the
+    ends of a value, and commas where what follows one would be read as another axis.
     """
     prefix, at, axes = name.partition("@")
     if "%" not in axes:
@@ -52,9 +52,10 @@ def _readable_value(value: str) -> str:
     from urllib.parse import quote
 
     last = len(value) - 1
+    encoded = ",%" if any(character in value.partition(",")[2] for character in "=*?[") else "%"
     return "".join(
         character
-        if character.isprintable() and character not in ",%" and not (character == " " and index in (0, last))
+        if character.isprintable() and character not in encoded and not (character == " " and index in (0, last))
         else quote(character, safe="")
         for index, character in enumerate(value)
     )
