@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from test_fast_path import run_program
 
+from cacheunit_build import CacheunitError, load
 from cacheunit_build.cli import main as cli
 from cacheunit_build.cli.fast_path import unchanged_output
 from cacheunit_build.domain.file_names import readable_name, variant_name
@@ -238,6 +239,15 @@ def test_reports_show_values_as_people_write_them_and_files_keep_their_names(off
     assert f"build/{escaped}/deepseek-v4.txt" in office.files()
     assert office.run("show", shown).output == office.read(f"build/{escaped}/deepseek-v4.txt")
     assert escaped in [item["prefix"] for item in office.run("build", "--format", "json").json["artifacts"]]
+
+
+def test_load_takes_values_as_people_write_them(office: Project) -> None:
+    for dev in (False, True):
+        for name in ("support/agent@language=日本語", JA):
+            assert load(name, root=str(office.root), dev=dev).text == office.read(f"build/{JA}/deepseek-v4.txt").decode()
+        with pytest.raises(CacheunitError, match="is locked"):
+            load("support/agent@language=日*", root=str(office.root), dev=dev)
+    assert load("team/agent@locale=fr,plan=a,b", root=str(office.root)).text.startswith("You work")
 
 
 # Targets

@@ -48,6 +48,19 @@ def readable_name(name: str) -> str:
     return f"{prefix}{at}{','.join(values)}"
 
 
+def stored_name(name: str, stored: Collection[str]) -> str:
+    """Returns the name that a variant has in files, where its values may be spelled as people write them.
+
+    Args:
+        name: the name in any spelling; returned as it is where no variant has it.
+        stored: the names of the variants.
+    """
+    if "@" not in name or name in stored:
+        return name
+    readable = readable_name(name)
+    return next((other for other in stored if readable_name(other) == readable), name)
+
+
 def _readable_value(value: str) -> str:
     from urllib.parse import quote
 
