@@ -394,7 +394,7 @@ def test_show_tokens_claims_no_units_of_an_estimate(project: Project) -> None:
     project.write({"prefixes/a.yaml": "system: a.j2\ntargets: [kimi]\n", "templates/a.j2": "Answer briefly.\n" * 300})
     lines = project.run("show", "a", "--tokens").out.splitlines()
     assert [line for line in lines if " ends after " in line] == []
-    assert re.fullmatch(r"=== ~[\d,]+ ±35 % static tokens, not aligned, since the count is an estimate.*", lines[-1])
+    assert re.fullmatch(r"=== ~[\d,]+ ±35 % static tokens, not aligned, since the count is not exact.*", lines[-1])
 
 
 def test_show_tokens_marks_where_units_and_padding_end(shop: Project) -> None:

@@ -16,8 +16,9 @@ from openai.types import completion_create_params as openai_text
 from openai.types.chat import completion_create_params as openai_chat
 from openai.types.responses import response_create_params as openai_responses
 
-from cacheunit_build.compiler.artifact import segment_fingerprints
-from cacheunit_build.compiler.loaded_target import concatenated, fixed_frame
+from cacheunit_build.compiler.estimated_frame import concatenated
+from cacheunit_build.compiler.loaded_target import fixed_frame
+from cacheunit_build.compiler.request_bodies import segment_fingerprints
 from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn

@@ -244,7 +244,8 @@ def test_reports_show_values_as_people_write_them_and_files_keep_their_names(off
 def test_load_takes_values_as_people_write_them(office: Project) -> None:
     for dev in (False, True):
         for name in ("support/agent@language=日本語", JA):
-            assert load(name, root=str(office.root), dev=dev).text == office.read(f"build/{JA}/deepseek-v4.txt").decode()
+            prefix = load(name, root=str(office.root), dev=dev)
+            assert prefix.text == office.read(f"build/{JA}/deepseek-v4.txt").decode()
         with pytest.raises(CacheunitError, match="is locked"):
             load("support/agent@language=日*", root=str(office.root), dev=dev)
     assert load("team/agent@locale=fr,plan=a,b", root=str(office.root)).text.startswith("You work")

@@ -57,7 +57,8 @@ def check(
         if faults:
             return CheckResult(faults=faults, notes=tuple(notes))
         drift = tuple(all_drift(adapters, compiled, lock))
-        return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes))
+        estimates = tuple(record for record in compiled.records if record.entry.is_estimate)
+        return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes), estimates=estimates)
     except CacheunitError as error:
         return CheckResult(faults=error.faults)
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.cache_results import Prediction
-    from cacheunit_build.domain.lock import Lock, TargetIdentity
+    from cacheunit_build.domain.cache_rule import CacheRule
+    from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
     from cacheunit_build.domain.protocols import Adapters
     from cacheunit_build.domain.selection import Selection
 
@@ -33,6 +34,7 @@ class Explanation:
         artifact: the artifact, as the sources give it now.
         engine: what counts its tokens.
         prediction: how many of its tokens a warm cache serves.
+        cost: what it costs in a request.
         locked: whether the lock has the same entry; `unknown` where the lock cannot be read.
         changed: the inputs that changed since the lock was made.
     """
@@ -40,8 +42,31 @@ class Explanation:
     artifact: Artifact
     engine: str
     prediction: Prediction
+    cost: RequestCost
     locked: LockState
     changed: tuple[InputChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCost:
+    """What a prefix costs in one request, as a multiple of the price of one uncached input token.
+
+    Attributes:
+        uncached: the cost without a cache.
+        cold: the cost in the first request, which writes the cache; None where unknown.
+        warm: the cost in later ones; None where unknown.
+    """
+
+    uncached: float
+    cold: float | None
+    warm: float | None
+
+
+def request_cost(rule: CacheRule, entry: LockEntry) -> RequestCost:
+    """Returns what an artifact costs in one request by a cache rule."""
+    warm, extra = rule.price_of_hit(entry), rule.cost(0, None, entry).one_time
+    cold = None if warm is None or extra is None else warm + extra
+    return RequestCost(uncached=entry.tokens, cold=cold, warm=warm)
 
 
 def explain(adapters: Adapters, selection: Selection) -> tuple[Explanation, ...]:
@@ -75,6 +100,7 @@ def _explanation(
         artifact=artifact,
         engine=loaded.tokenizer.label,
         prediction=loaded.target.cache.predict(artifact.entry),
+        cost=request_cost(loaded.target.cache, artifact.entry),
         locked=locked,
         changed=changed,
     )

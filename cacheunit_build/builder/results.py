@@ -121,6 +121,8 @@ class CheckResult:
         faults: every fault.
         notes: further remarks.
         proof: the result of rebuilds; None if none was asked for.
+        estimates: the compared artifacts whose number of tokens is an estimate.
+        counts_required: whether an estimate fails the check.
     """
 
     verified: int = 0
@@ -128,8 +130,12 @@ class CheckResult:
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
     proof: Proof | None = None
+    estimates: tuple[ArtifactRecord, ...] = ()
+    counts_required: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether sources, lock and build folder agree, and all rebuilds."""
+        """Whether sources, lock and build folder agree, and all rebuilds, and nothing is estimated that must not be."""
+        if self.counts_required and self.estimates:
+            return False
         return not self.drift and not self.faults and (self.proof is None or not self.proof.deviations)

@@ -49,7 +49,8 @@ def unchanged_check(files: ProjectFiles, records: RecordStore) -> CheckResult | 
             return None
     except CacheunitError:  # the check reports it
         return None
-    return CheckResult(verified=len(record.artifacts))
+    estimates = tuple(artifact for artifact in _sorted(record) if artifact.entry.is_estimate)
+    return CheckResult(verified=len(record.artifacts), estimates=estimates)
 
 
 def reusable_records(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from typing import TYPE_CHECKING
 
@@ -62,3 +63,8 @@ def open_endpoint(url: str, key_env: str | None, max_requests: int, timeout: flo
         # Its name is not shown: it may be the key itself, given in place of a name.
         raise fail("the environment variable that --key-env names is not set", hint="give the name of a variable")
     return HttpEndpoint(url, EndpointLimits(max_requests=max_requests, timeout=timeout), key=key)
+
+
+def today() -> str:
+    """Returns the present day in UTC, for what an endpoint answers today; builds read no clock."""
+    return dt.datetime.now(dt.UTC).date().isoformat()

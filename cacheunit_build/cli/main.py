@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "build": "Compile what changed, write artifacts, then the lock.",
+    "calibrate": "Record how many tokens the provider counts in estimated artifacts.",
     "check": "Compile in memory and compare with the lock and build/.",
     "clean": "Remove what builds of this project cached.",
     "count": "Count the tokens of a text.",

@@ -42,6 +42,9 @@ jobs_option = click.option(
     default=os.cpu_count() or 1,
     help="Number of threads that compile. Default: number of CPU cores.",
 )
+price_option = click.option(
+    "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."
+)
 targets_option = click.option(
     "--target",
     "targets",

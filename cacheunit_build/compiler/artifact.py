@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.control_tokens import refuse_control_tokens
 from cacheunit_build.compiler.frozen_options import frozen_options, option_keys
@@ -17,18 +18,20 @@ from cacheunit_build.compiler.markers import (
 )
 from cacheunit_build.compiler.padding import AlignmentError, pad_text_to
 from cacheunit_build.compiler.padding_plan import PaddingRequest, make_plan
+from cacheunit_build.compiler.recorded import estimated_request
+from cacheunit_build.compiler.request_bodies import frozen_bodies, prefix_parts, segment_fingerprints
 from cacheunit_build.compiler.tool_checks import tool_notes, tool_texts
 from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.artifact import Artifact, ArtifactRecord, LaterTurns, PaddingPlan
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.file_names import readable_name
-from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_ids
+from cacheunit_build.domain.fingerprint import fingerprint, fingerprint_ids
 from cacheunit_build.domain.lock import LockEntry
-from cacheunit_build.domain.prompt import Conversation, StaticTokens, chat_message
+from cacheunit_build.domain.prompt import Conversation, StaticTokens
+from cacheunit_build.domain.recorded_count import CountedTokens
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.request_formats.base import PrefixParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered, Tool
-    from cacheunit_build.request_formats.base import MarkerPlace
+    from cacheunit_build.domain.recorded_count import EstimatedRequest
+    from cacheunit_build.request_formats.base import MarkerPlace, PrefixParts
 
 
 def compile_artifact(
@@ -83,6 +87,7 @@ class _ArtifactCompiler:
         self.name = f"{readable_name(variant.name)} for {loaded.target.name}"
         self._counts: dict[str, StaticTokens] = {}
         self._options = frozen_options(variant.manifest, loaded.target)
+        self._is_estimate = loaded.is_estimate(has_parts=bool(tools or rendered.turns))
         self._lifetimes = marker_lifetimes(variant.manifest, loaded.target.cache)
         self._content = [rendered.system, *(turn.content for turn in rendered.turns), *tool_texts(tools)]
 
@@ -105,6 +110,19 @@ class _ArtifactCompiler:
     def _counted(self, padding: str) -> StaticTokens:
         return self._loaded.static_tokens(self._conversation(padding))
 
+    def counted(self, static: StaticTokens) -> CountedTokens:
+        """Returns the number of static tokens, as far as the vocabulary and the recorded counts tell it."""
+        if self._estimated is None:
+            return CountedTokens(tokens=static.tokens, margin=0.0, counted="exact", inner_margin=0.0)
+        return self._estimated.counted(self._variant.name, self._target.name, self._loaded.counts)
+
+    @cached_property
+    def _estimated(self) -> EstimatedRequest | None:
+        """What a provider is asked to count; None for an exact count. No estimate is padded."""
+        if not self._is_estimate:
+            return None
+        return estimated_request(self._parts(""), self._rendered.shared_blocks, self._loaded, self.count(""))
+
     def _conversation(self, padding: str) -> Conversation:
         """Returns the prefix with this padding, without the messages that follow."""
         return Conversation(
@@ -117,7 +135,7 @@ class _ArtifactCompiler:
 
     def refuse_missing_places(self) -> None:
         """Raises a fault for tools, examples or options that the request format or the frame has no place for."""
-        fixed_frame = self._target.frame.plain and not self._loaded.tokenizer.margin
+        fixed_frame = self._target.frame.plain and not self._is_estimate
         for key, present in (("tools", self._tools), ("examples", self._rendered.turns)):
             if present and not self._loaded.request_format.has_messages:
                 hint = "use a target whose request format has messages"
@@ -126,7 +144,8 @@ class _ArtifactCompiler:
             if present and fixed_frame:
                 hint = "give the target the model's own chat_template or encoder"
                 raise CacheunitError(self._fault(f"the target's frame has no template for {key}", key, hint))
-        for name in () if self._loaded.tokenizer.margin else self._options.uncounted:
+        estimates_text = self._loaded.is_estimate(has_parts=False)
+        for name in () if estimates_text else self._options.uncounted:
             message = f"{self.name}: the target's frame does not tell how `{name}` changes the prefix"
             hint = 'give the target a chat_template or encoder, and the option an "argument" that takes its value'
             raise CacheunitError(self._manifest.fault(message, *option_keys(self._manifest, name), hint=hint))
@@ -134,14 +153,15 @@ class _ArtifactCompiler:
     def plan(self, unpadded: StaticTokens) -> PaddingPlan:
         """Returns whether to pad, and the reason with everything that the count depends on."""
         rule, padding = self._target.cache.written_for(self._lifetimes["prefix"]), self._manifest.padding
-        count = TokenCount(tokens=unpadded.tokens, margin=self._loaded.tokenizer.margin)
+        counted = self.counted(unpadded)
+        count = TokenCount(tokens=counted.tokens, margin=counted.margin)
         wanted = PaddingRequest(
             mode=padding.mode,
             floor=padding.floor,
             hits_per_miss=padding.hits_per_miss or DEFAULT_HITS_PER_MISS,
             budget=self._manifest.budget,
         )
-        plan = make_plan(count, rule, wanted)
+        plan = make_plan(count, rule, wanted, counted.counted)
         if rule.marker is not None and self._loaded.request_format.last_markable(self._parts("")) is None:
             reason = f"format {self._target.request} cannot mark tools alone: they are cached only with what follows"
             plan = PaddingPlan(action="unmarkable", goal=None, reason=reason)
@@ -154,11 +174,14 @@ class _ArtifactCompiler:
     def _notes(self, unpadded: StaticTokens) -> Iterator[str]:
         """Yields what a count includes of options, what an exact one leaves out, and what later turns change."""
         frame = self._target.frame
-        estimated = bool(self._loaded.tokenizer.margin)
+        if (note := self.counted(unpadded).note) is not None:
+            yield note
         yield from self._options.notes()
         yield from lifetime_notes(self._manifest, self._target.cache)
-        yield from tool_notes(self._tools, self._loaded.request_format, estimated=estimated)
-        if estimated:
+        yield from tool_notes(self._tools, self._loaded.request_format, estimated=self._is_estimate)
+        if self._is_estimate:
+            if not self._loaded.tokenizer.margin:
+                yield "the margin is for what the provider puts around messages and tools"
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
@@ -209,9 +232,10 @@ class _ArtifactCompiler:
     def refuse_over_budget(self, unpadded: StaticTokens, padded: StaticTokens) -> None:
         """Raises a fault where the budget is exceeded; an estimate must exceed it by more than its margin."""
         budget = self._manifest.budget
-        tokens = TokenCount(tokens=padded.tokens, margin=self._loaded.tokenizer.margin).low
+        counted = self.counted(padded)
+        tokens = TokenCount(tokens=counted.tokens, margin=counted.margin).low
         if budget is not None and tokens > budget:
-            least = "at least " if self._loaded.tokenizer.margin else ""
+            least = "at least " if counted.margin else ""
             padding = padded.tokens - unpadded.tokens
             of_padding = f" ({padding:,} of them padding)" if padding > 0 else ""
             message = f"{least}{tokens:,} static tokens{of_padding}, {tokens - budget:,} over the budget of {budget:,}"
@@ -226,7 +250,7 @@ class _ArtifactCompiler:
         elif placed.notes:
             plan = PaddingPlan(action="below-minimum", goal=None, reason=placed.notes[0])
         parts = replace(parts, markers=placed.markers)
-        text, (request, cached_content) = parts.system.encode(), self._bodies(parts)
+        text, (request, cached_content) = parts.system.encode(), frozen_bodies(self._loaded, parts)
         tools = [self._loaded.request_format.framed_tool(tool) for tool in self._tools]
         added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
@@ -251,44 +275,31 @@ class _ArtifactCompiler:
             variant=self._variant,
             tools=tuple(self._tools),
             options=self._options.values,
+            estimated=self._estimated,
+            scale=self.counted(padded).scale,
         )
-
-    def _bodies(self, parts: PrefixParts) -> tuple[bytes, bytes | None]:
-        """Returns the request fragment, and the body that stores the prefix where a target needs one, as JSON."""
-        request_format = self._loaded.request_format
-        if not self._target.cache.is_stored:
-            return compact_json(request_format.fragment(parts)), None
-        content, request = request_format.stored(parts)
-        return compact_json(request), compact_json(content)
 
     def _entry(
         self, padded: StaticTokens, padding: int, placed: PlacedMarkers, files: tuple[bytes, bytes, bytes | None]
     ) -> LockEntry:
         """Returns the lock entry of an artifact with so many tokens of padding, and these files."""
-        margin = self._loaded.tokenizer.margin
+        counted = self.counted(padded)
         return LockEntry(
-            tokens=padded.tokens,
-            counted="estimate" if margin else "exact",
-            margin=margin,
+            tokens=counted.tokens,
+            counted=counted.counted,
+            margin=counted.margin,
             markers=placed.tokens,
             lifetimes=self._locked_lifetimes(placed),
             padding=padding,
             text=fingerprint(files[0]),
             request=fingerprint(files[1]),
             cached_content=None if files[2] is None else fingerprint(files[2]),
-            token_ids=None if margin else fingerprint_ids(padded.ids),
+            token_ids=fingerprint_ids(padded.ids) if counted.counted == "exact" else None,
         )
 
     def _parts(self, padding: str) -> PrefixParts:
-        """Returns the parts of the request, without markers; the padding ends the last block."""
-        blocks = self._rendered.blocks
-        return PrefixParts(
-            blocks=(*blocks[:-1], blocks[-1] + padding) if blocks else (),
-            tools=self._tools,
-            turns=self._rendered.turns,
-            options=self._options.values,
-            fields=self._fields,
-        )
+        """Returns the parts of the request, without markers."""
+        return prefix_parts(self._rendered, padding, self._tools, self._options.values, self._fields)
 
     @property
     def _fields(self) -> Mapping[str, str]:
@@ -306,9 +317,9 @@ class _ArtifactCompiler:
             if place.part == "tools" and place != parts.last:
                 tools_alone = replace(self._conversation(""), system="", turns=(), following=(user_message("a"),))
                 return common_prefix(padded.ids, tokenizer.encode(self._loaded.frame(tools_alone)))
-            return tokens_in_front(place, parts, padded, tokenizer.encode, exact=not tokenizer.margin)
+            return tokens_in_front(place, parts, padded, tokenizer.encode, exact=not self._is_estimate)
 
-        return MarkerPlacer(padded, rule, tokenizer.margin, tokens_to).place(places, self._lifetimes)
+        return MarkerPlacer(self.counted(padded), rule, tokens_to).place(places, self._lifetimes)
 
     def _locked_lifetimes(self, placed: PlacedMarkers) -> tuple[str, ...]:
         """Returns the lifetimes that the request asks for: of each marker, or of the whole prefix."""
@@ -321,7 +332,7 @@ class _ArtifactCompiler:
 
     def _later_turns(self, padded: StaticTokens) -> LaterTurns | None:
         """Returns what later turns do to the static tokens; None where none were tried."""
-        if self._loaded.tokenizer.margin or self._target.frame.plain:
+        if self._is_estimate or self._target.frame.plain:
             return None
         change = padded.change
         return LaterTurns(
@@ -341,18 +352,3 @@ class _ArtifactCompiler:
 
     def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:
         return self._manifest.fault(f"{self.name}: {message}", key, hint=hint)
-
-
-def segment_fingerprints(
-    rendered: Rendered, tools: Sequence[Mapping[str, Any]], padding: str, options: Mapping[str, Any] | None = None
-) -> Mapping[str, str]:
-    """Returns the fingerprint of each part that a prefix has: system text, padding, tools, examples, options."""
-    messages = [chat_message(turn, json_arguments=True) for turn in rendered.turns]
-    parts = {
-        "system": rendered.system.encode(),
-        "padding": padding.encode(),
-        "tools": compact_json(list(tools)) if tools else b"",
-        "examples": compact_json(messages) if messages else b"",
-        "options": compact_json(options) if options else b"",
-    }
-    return {name: fingerprint(data) for name, data in parts.items() if data}

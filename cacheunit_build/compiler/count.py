@@ -65,8 +65,8 @@ def count_text(text: str, tokenizer: Tokenizer, *, target: LoadedTarget | None, 
         units=units,
         past=past,
         padding=align_padding(static.tokens, unit),
-        counted="estimate" if tokenizer.margin else "exact",
-        margin=tokenizer.margin,
+        counted="estimate" if static.margin else "exact",
+        margin=static.margin,
         tokenizer=tokenizer.label,
         control_tokens=controls,
         literal=static.tokens + more if controls else None,
@@ -80,8 +80,9 @@ def padding_for(text: str, tokenizer: Tokenizer, *, target: LoadedTarget | None,
         CacheunitError: the text is empty, the unit is unknown, the count is an estimate, or no padding reaches the
             boundary.
     """
-    if tokenizer.margin:
-        message = f"the count is an estimate (±{tokenizer.margin * 100:.0f} %), so no padding is known to end on a unit"
+    margin = _static_tokens(text, tokenizer, target).margin
+    if margin:
+        message = f"the count is an estimate (±{margin * 100:.0f} %), so no padding is known to end on a unit"
         raise fail(message, hint="name a target whose own vocabulary is available")
     if not text:
         raise fail("the text is empty: there is nothing to pad")
@@ -92,5 +93,5 @@ def padding_for(text: str, tokenizer: Tokenizer, *, target: LoadedTarget | None,
 
 def _static_tokens(text: str, tokenizer: Tokenizer, target: LoadedTarget | None) -> StaticTokens:
     if target is None:
-        return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0)
+        return StaticTokens(framed_prefix=text, ids=tokenizer.encode(text), unstable=0, margin=tokenizer.margin)
     return target.static_tokens(Conversation(system=text, tools=(), turns=()))

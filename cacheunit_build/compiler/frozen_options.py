@@ -153,7 +153,8 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
     estimate       reasoning_effort                          high                      {}
     """
     if target.frame.plain:
-        estimated = target.tokenizer is not None and bool(target.tokenizer.margin)
+        by_another = target.tokenizer is not None and bool(target.tokenizer.margin)
+        estimated = by_another or target.frame.estimate is not None
         return {option.name: value} if estimated and isinstance(value, Mapping | list) else {}
     if option.argument is not None:
         return {option.argument: value}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.compiler.estimated_frame import concatenated, estimated_tokens, joined_parts
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
 from cacheunit_build.compiler.turns import takes_json_arguments
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.fingerprint import compact_json, fingerprint, fingerprint_json
+from cacheunit_build.domain.file_names import COUNTS_FILE
+from cacheunit_build.domain.fingerprint import fingerprint, fingerprint_json
 from cacheunit_build.domain.front_options import SYSTEM_MESSAGE, TEMPLATE_VARIABLES
 from cacheunit_build.domain.lock import LockedOption, TargetIdentity
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
+from cacheunit_build.domain.recorded_count import RecordedCounts
+from cacheunit_build.domain.target import FrameEstimate
+from cacheunit_build.lockfile.counts import read_counts
 from cacheunit_build.request_formats.formats import FORMATS
 from cacheunit_build.templating.chat_template import ChatTemplate, load_chat_template
 
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cacheunit_build.domain.prompt import Tool, TurnChange
-    from cacheunit_build.domain.protocols import CompileInputs, Tokenizer
+    from cacheunit_build.domain.protocols import CompileInputs, SourceFiles, Tokenizer
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Frame, RequestOption, Target
     from cacheunit_build.request_formats.base import RequestFormat
@@ -36,6 +41,8 @@ class LoadedTarget:
         frame: returns the text that the model reads of a conversation.
         frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
+        counts: the recorded counts of the project; none for a target with the model's own vocabulary.
+        counts_lookups: the file that has them, which an estimate depends on.
         json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
         moves_system_messages: whether the frame puts a later system message in front, or lets it replace the first one.
     """
@@ -47,6 +54,8 @@ class LoadedTarget:
     vocabulary_lookups: tuple[Lookup, ...]
     moves_system_messages: bool = False
     json_arguments: bool = False
+    counts: RecordedCounts = field(default_factory=RecordedCounts)
+    counts_lookups: tuple[Lookup, ...] = ()
 
     @property
     def request_format(self) -> RequestFormat:
@@ -56,7 +65,7 @@ class LoadedTarget:
     @property
     def lookups(self) -> tuple[Lookup, ...]:
         """The files of the project that it was loaded from."""
-        return (*self.frame_lookups, *self.vocabulary_lookups)
+        return (*self.frame_lookups, *self.vocabulary_lookups, *self.counts_lookups)
 
     @property
     def traceable(self) -> bool:
@@ -69,6 +78,8 @@ class LoadedTarget:
         target = self.target
         files = [lookup.fingerprint for lookup in self.frame_lookups if lookup.fingerprint is not None]
         frame = {**asdict(target.frame), "files": files}
+        if target.frame.estimate is None:
+            del frame["estimate"]  # so that the fingerprint of other frames is that of earlier versions
         return TargetIdentity(
             format=target.request,
             cache=replace(target.cache, evidence=(), warm_up_requests=1, best_effort=False),  # these decide no number
@@ -96,7 +107,10 @@ class LoadedTarget:
             CacheunitError: the frame refuses the conversation.
         """
         if self.tokenizer.margin:
-            return self._all_tokens(prefix)
+            return replace(self._all_tokens(prefix), margin=self.tokenizer.margin)
+        estimate = self.frame_estimate(has_parts=bool(prefix.tools or prefix.turns))
+        if estimate is not None:
+            return estimated_tokens(self._all_tokens(prefix), prefix, estimate, self.tokenizer.encode)
         system_blocks = self.request_format.system_blocks
         if self.target.frame.plain and not system_blocks:  # the text in front of the user's words is fixed
             static = self._all_tokens(prefix)
@@ -105,10 +119,31 @@ class LoadedTarget:
         tokenizer = self.tokenizer
         return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
 
+    def frame_estimate(self, *, has_parts: bool) -> FrameEstimate | None:
+        """Returns how a prefix is counted in the model's own vocabulary without a frame; None where it is not.
+
+        Where nothing is known of the frame, system text alone is counted exactly, as it stands in any frame.
+
+        Args:
+            has_parts: whether the prefix has tools or examples.
+        """
+        frame = self.target.frame
+        if self.tokenizer.margin or frame.estimate is not None:
+            return frame.estimate
+        return FrameEstimate() if has_parts and frame.unknown and self.request_format.has_messages else None
+
+    def is_estimate(self, *, has_parts: bool) -> bool:
+        """Returns whether the count of a prefix is an estimate.
+
+        Args:
+            has_parts: whether the prefix has tools or examples.
+        """
+        return bool(self.tokenizer.margin) or self.frame_estimate(has_parts=has_parts) is not None
+
     def framed_tools(self, tools: Sequence[Tool]) -> tuple[Mapping[str, Any], ...]:
         """Returns the tools that the frame gets: for an exact count without hosted ones, whose text is not known."""
-        framed = self.request_format.framed_tool
-        return tuple(framed(tool) for tool in tools if tool.hosted is None or self.tokenizer.margin)
+        framed, estimated = self.request_format.framed_tool, self.is_estimate(has_parts=bool(tools))
+        return tuple(framed(tool) for tool in tools if tool.hosted is None or estimated)
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)
@@ -169,8 +204,11 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
+    if target.frame.estimate is not None:
+        tokenizer = tokenizer.without_control_tokens()
     if start:
         tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(target.frame, before=start))
+    may_estimate = bool(tokenizer.margin) or (target.frame.unknown and FORMATS[target.request].has_messages)
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
@@ -181,7 +219,14 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
         vocabulary_lookups=vocabulary,
         moves_system_messages=not target.frame.plain and changes_with_system_message(frame),
         json_arguments=not target.frame.plain and takes_json_arguments(frame),
+        counts=read_counts(adapters.files) if may_estimate else RecordedCounts(),
+        counts_lookups=(_counts_lookup(adapters.files),) if may_estimate else (),
     )
+
+
+def _counts_lookup(files: SourceFiles) -> Lookup:
+    data = files.read(COUNTS_FILE)
+    return Lookup(path=COUNTS_FILE, fingerprint=None if data is None else fingerprint(data))
 
 
 def _start_text(target: Target, tokenizer: Tokenizer) -> str:
@@ -191,7 +236,7 @@ def _start_text(target: Target, tokenizer: Tokenizer) -> str:
         CacheunitError: it is not known what the tokenizer puts in front of a text.
     """
     frame = target.frame
-    if FORMATS[target.request].has_messages or tokenizer.margin or not frame.plain or frame.before or frame.after:
+    if FORMATS[target.request].has_messages or tokenizer.margin or not frame.unknown or frame.estimate is not None:
         return ""
     if tokenizer.start_tokens is None:
         hint = "set it: frame.before is the text in front of the prompt"
@@ -203,8 +248,7 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
     """Returns the frame of a target, and the files of the project that it was loaded from."""
     frame = target.frame
     if frame.plain:
-        estimated = target.tokenizer is not None and target.tokenizer.estimate is not None
-        return (concatenated if estimated else fixed_frame(frame)), ()
+        return _plain_frame(target), ()
     file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
     path = normal_path(file if frame.chat_template else f"{file}.py")
     lookups: list[Lookup] = []
@@ -225,13 +269,18 @@ def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conv
     return framed, tuple(lookups)
 
 
+def _plain_frame(target: Target) -> Callable[[Conversation], str]:
+    """Returns the frame of a target without chat template or encoder."""
+    if target.tokenizer is not None and target.tokenizer.estimate is not None:
+        return concatenated
+    if target.frame.estimate is not None:
+        return joined_parts(target.frame.estimate)
+    fixed, joined = fixed_frame(target.frame), joined_parts(FrameEstimate())
+    if not target.frame.unknown or not FORMATS[target.request].has_messages:
+        return fixed
+    return lambda conversation: (joined if conversation.tools or conversation.turns else fixed)(conversation)
+
+
 def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
     """Returns the frame that puts fixed text around the system text; it has no place for tools and examples."""
     return lambda conversation: f"{frame.before}{conversation.system}{frame.after}{conversation.next_text}"
-
-
-def concatenated(conversation: Conversation) -> str:
-    """Returns all parts one after the other, for an estimate: no frame would make it exact."""
-    tools = "".join(compact_json(tool).decode() for tool in conversation.tools)
-    options = [compact_json(value).decode() for value in conversation.options.values()]
-    return "\n".join([*options, tools, conversation.system, *(turn.content for turn in conversation.turns)])

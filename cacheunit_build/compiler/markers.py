@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.manifest import Manifest
     from cacheunit_build.domain.prompt import StaticTokens
+    from cacheunit_build.domain.recorded_count import CountedTokens
     from cacheunit_build.request_formats.base import PrefixParts, RequestFormat
 
 _NAMES = {"tools": "the tools", "shared": "the text that all variants share", "prefix": "the prefix"}
@@ -87,18 +88,15 @@ class MarkerPlacer:
     """Places the markers of one artifact.
 
     Args:
-        static: its static tokens.
+        counted: the number of its static tokens, as far as it is known.
         rule: the cache rule of the target.
-        margin: the share by which counts may be off.
-        tokens_to: returns the static tokens in front of the end of a place; None where it ends behind them.
+        tokens_to: returns the tokens in front of the end of a place, by the target's vocabulary; None where it ends
+            behind the static ones.
     """
 
-    def __init__(
-        self, static: StaticTokens, rule: CacheRule, margin: float, tokens_to: Callable[[MarkerPlace], int | None]
-    ) -> None:
-        self._static = static
+    def __init__(self, counted: CountedTokens, rule: CacheRule, tokens_to: Callable[[MarkerPlace], int | None]) -> None:
+        self._counted = counted
         self._rule = rule
-        self._margin = margin
         self._tokens_to = tokens_to
 
     def place(self, places: Mapping[str, MarkerPlace], lifetimes: Mapping[str, str | None]) -> PlacedMarkers:
@@ -106,16 +104,16 @@ class MarkerPlacer:
         name = self._rule.marker
         if name is None or not places:
             return PlacedMarkers()
-        end = self._tokens_to(places["prefix"])
+        end = self._tokens_in_front(places["prefix"])
         if end is None:
             return PlacedMarkers(notes=("a marker would stand behind the static tokens, so nothing is cached",))
         if self._rule.caches(self._count(end)) is False:
             short = f"only {end:,} tokens stand in front of the marker, so nothing is cached"
-            return PlacedMarkers(notes=() if end == self._static.tokens else (short,))
+            return PlacedMarkers(notes=() if end == self._counted.tokens else (short,))
         kept: list[tuple[str, int]] = []
         notes: list[str] = []
         for part in places:
-            tokens = end if part == "prefix" else self._tokens_to(places[part])
+            tokens = end if part == "prefix" else self._tokens_in_front(places[part])
             note = self._problem_of_early(part, tokens, end) if part != "prefix" else None
             if note is None and tokens is not None and (part == "prefix" or tokens < end):
                 kept.append((part, tokens))
@@ -133,25 +131,32 @@ class MarkerPlacer:
             return f"no marker behind {_NAMES[part]}, which ends behind the static tokens"
         if tokens >= end or self._rule.caches(self._count(tokens)):
             return None
-        size = f"~{tokens:,}" if self._margin else f"{tokens:,}"
+        size = f"~{tokens:,}" if self._counted.inner_margin else f"{tokens:,}"
         may_be = "may be" if self._rule.caches(self._count(tokens)) is None else "are"
         minimum = f"{self._rule.fewest_name} of {self._rule.fewest_cached:,}"
         return f"no marker behind {_NAMES[part]}: {size} tokens {may_be} below {minimum}"
 
     def _kept_notes(self, kept: Sequence[tuple[str, int]]) -> Iterator[str]:
         """Yields where the early markers stand."""
-        mark = "~" if self._margin else ""
+        mark = "~" if self._counted.inner_margin else ""
         early = [f"{_NAMES[part]} ({mark}{tokens:,} tokens)" for part, tokens in kept if part != "prefix"]
         if early:
             yield f"a marker stands behind {' and '.join(early)} too"
 
     def _notes_of_end(self, tokens: int) -> Iterator[str]:
-        behind = self._static.tokens - tokens
+        behind = self._counted.tokens - tokens
         if behind:
             yield f"the {behind:,} tokens behind the marker are not cached"
 
+    def _tokens_in_front(self, place: MarkerPlace) -> int | None:
+        """Returns the tokens of the model in front of the end of a place; None where it ends behind the static ones."""
+        tokens = self._tokens_to(place)
+        return None if tokens is None else self._counted.scale(tokens)
+
     def _count(self, tokens: int) -> TokenCount:
-        return TokenCount(tokens=tokens, margin=self._margin)
+        """Returns a number of tokens in front of a place with its margin, which is larger inside of the prefix."""
+        is_end = tokens == self._counted.tokens
+        return TokenCount(tokens=tokens, margin=self._counted.margin if is_end else self._counted.inner_margin)
 
 
 def lifetime_notes(manifest: Manifest, rule: CacheRule) -> Iterator[str]:

@@ -20,6 +20,7 @@ from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 if TYPE_CHECKING:
     from cacheunit_build.domain.cache_results import PaddingGain
     from cacheunit_build.domain.cache_rule import CacheRule
+    from cacheunit_build.domain.lock import Counted
     from cacheunit_build.domain.manifest import PaddingMode
     from cacheunit_build.domain.token_count import TokenCount
 
@@ -41,20 +42,21 @@ class PaddingRequest:
     budget: int | None = None
 
 
-def make_plan(count: TokenCount, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:
+def make_plan(count: TokenCount, rule: CacheRule, wanted: PaddingRequest, counted: Counted = "exact") -> PaddingPlan:
     """Returns what to do with a prefix of that many static tokens under a cache rule.
 
     With `auto`, `past` tokens after the last full unit are padded where it pays:
     hits_per_miss * (past - read * unit) > write * (unit - past). An estimate is never padded, and decides nothing
-    within its margin. Padding stops at the budget.
+    within its margin. Neither is a recorded count: it is that of the unpadded bytes. Padding stops at the budget.
 
     Args:
         count: the static tokens without padding.
         rule: the cache rule of the target.
         wanted: what manifest and project ask for.
+        counted: where the count comes from.
     """
-    if count.margin:
-        return _plan_of_estimate(count, rule)
+    if count.margin or counted != "exact":
+        return _plan_of_estimate(count, rule, recorded=counted == "recorded")
     plan = _plan_of_exact(count.tokens, rule, wanted)
     if plan.goal is None or wanted.budget is None or plan.goal <= wanted.budget:
         return plan
@@ -72,21 +74,27 @@ def _plan_of_exact(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> Padd
     return plan
 
 
-def _plan_of_estimate(count: TokenCount, rule: CacheRule) -> PaddingPlan:
-    """Returns what is certain within the margin of an estimate."""
-    estimate = f"an estimate of {count.tokens:,} tokens, {count.low:,} to {count.high:,}"
-    not_padded = "so nothing is padded" if rule.has_units else rule.why_no_padding
+def _plan_of_estimate(count: TokenCount, rule: CacheRule, *, recorded: bool) -> PaddingPlan:
+    """Returns what is certain within the margin of an estimate, or of a recorded count."""
+    bounds = f", {count.low:,} to {count.high:,}" if count.margin else ""
+    estimate = f"{'a recorded count' if recorded else 'an estimate'} of {count.tokens:,} tokens{bounds}"
+    counted_unpadded = "it is that of the unpadded text, so nothing is padded"
+    why = counted_unpadded if recorded else "so nothing is padded"
+    not_padded = why if rule.has_units else rule.why_no_padding
     fewest, name = rule.fewest_cached, rule.fewest_name
     cached = rule.caches(count)
     if cached is False:
+        least = "at least " if count.margin else ""
         outcome = "the provider refuses to store it" if rule.is_stored else "nothing is cached"
-        reason = f"{estimate}; at least {fewest - count.high:,} below {name} of {fewest:,}: {outcome}"
+        reason = f"{estimate}; {least}{fewest - count.high:,} below {name} of {fewest:,}: {outcome}"
         return PaddingPlan(action="below-minimum", goal=None, reason=reason)
     if cached is None:
         near = f"{name} of {fewest:,} is within the margin, so it is unknown whether it is cached"
         return PaddingPlan(action="near-minimum", goal=None, reason=f"{estimate}; {not_padded}; {near}")
     unknown = "; the target's minimum is unknown" if rule.minimum is None else ""
-    return PaddingPlan(action="estimate", goal=None, reason=f"{estimate}; {not_padded}{unknown}")
+    return PaddingPlan(
+        action="recorded" if recorded else "estimate", goal=None, reason=f"{estimate}; {not_padded}{unknown}"
+    )
 
 
 def _plan_without_unit(tokens: int, rule: CacheRule, wanted: PaddingRequest) -> PaddingPlan:

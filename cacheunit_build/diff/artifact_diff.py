@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cacheunit_build.diff.results import Difference, Part
     from cacheunit_build.diff.snapshot import Snapshot
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.lock import ArtifactKey
+    from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.source_map import SourceChain
 
 
@@ -40,15 +40,17 @@ class ArtifactDiff:
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
         """Returns a difference with what stays cached, the first change, cost and texts of a changed artifact."""
         target = self._new.target(new).target
-        old_rule = self._old.target(old).target.cache
+        old_rule, old_entry = self._old.target(old).target.cache, _restated(old, new)
+        if (old.text, old.request, old.cached_content) == (new.text, new.request, new.cached_content) and new.estimated:
+            return replace(difference, still_cached=new.entry.tokens, recomputed=0)  # only the count changed
         impact = self._impact(old, new)
-        same_tokens = impact.first == old.entry.tokens == new.entry.tokens
+        same_tokens = impact.first == old_entry.tokens == new.entry.tokens
         return replace(
             difference,
             still_cached=impact.still_cached,
             recomputed=impact.recomputed,
             first=self._first_change(old, new, None if same_tokens else impact.first),
-            cost=target.cache.cost(impact.still_cached, (old.entry, old_rule), new.entry),
+            cost=target.cache.cost(impact.still_cached, (old_entry, old_rule), new.entry),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
             why=impact.why,
@@ -91,25 +93,32 @@ class ArtifactDiff:
             return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
         ids = self._old.ids(old), self._new.ids(new)
         if self._key(self._old, old) != self._key(self._new, new):
-            return ChangeImpact(first=common_prefix(*ids), still_cached=0, recomputed=new.entry.tokens)
-        impact = target.target.cache.impact(old.entry, new.entry, ids, found=self._markers_found(old, new))
+            return ChangeImpact(first=new.scale(common_prefix(*ids)), still_cached=0, recomputed=new.entry.tokens)
+        entry = _restated(old, new)
+        found = self._markers_found(old, new, entry)
+        impact = target.target.cache.impact(entry, new.entry, ids, found=found, scale=new.scale)
         return self._with_options(impact, old, new)
 
     def _key(self, snapshot: Snapshot, artifact: Artifact) -> str | None:
         """Returns the value by which requests with an artifact choose a cache; None where they all share one."""
         return artifact.variant.manifest.cache_key if snapshot.target(artifact).target.cache.key else None
 
-    def _markers_found(self, old: Artifact, new: Artifact) -> tuple[int, ...]:
+    def _markers_found(self, old: Artifact, new: Artifact, entry: LockEntry) -> tuple[int, ...]:
         """Returns the old markers whose entries a request with the new artifact finds, as tokens in front of them.
 
         The blocks in front of such a marker are the same, and it is near enough to a marker of the new request.
+
+        Args:
+            old: the old artifact.
+            new: the new artifact.
+            entry: the lock entry of the old one, as the new version counts.
         """
         same = common_prefix(self._old.blocks(old), self._new.blocks(new))
         marker, ends = self._new.target(new).target.cache.marker, self._new.marked_blocks(new)
         look_back = LOOK_BACK.get(marker or "", 0)
         return tuple(
             tokens
-            for marked, tokens in zip(self._old.marked_blocks(old), old.entry.markers, strict=True)
+            for marked, tokens in zip(self._old.marked_blocks(old), entry.markers, strict=True)
             if marked <= same and any(0 <= end - marked < look_back for end in ends)
         )
 
@@ -188,6 +197,21 @@ class ArtifactDiff:
         maps = self._new.maps(new).turns[index : index + 1], self._old.maps(old).turns[index : index + 1]
         new_chains, old_chains = ([found.at(offset) for found in side if offset < len(found.text)] for side in maps)
         return (*(new_chains[0] if new_chains else ()), listed), (old_chains[0] if old_chains else ())
+
+
+def _restated(old: Artifact, new: Artifact) -> LockEntry:
+    """Returns the lock entry of the old version with tokens as the new version counts them.
+
+    An estimate of 1,000 tokens is restated as 1,300 where the new version has a recorded count of 1.3 for each.
+    """
+    if old.scale == new.scale and old.margin == new.margin:
+        return old.entry
+    markers: list[int] = []
+    for marker in old.entry.markers:
+        after = markers[-1] + 1 if markers else 0
+        markers.append(max(after, new.scale(old.scale.inverse(marker))))
+    tokens = max([new.scale(old.scale.inverse(old.entry.tokens)), *markers])
+    return replace(old.entry, tokens=tokens, markers=tuple(markers), margin=new.margin)
 
 
 def _certainty(impact: ChangeImpact) -> tuple[int, bool]:

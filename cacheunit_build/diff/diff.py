@@ -274,7 +274,8 @@ def _contents(key: ArtifactKey, entry: LockEntry) -> tuple[object, ...]:
 
 def _of_entries_alone(difference: Difference, old: LockEntry, new: LockEntry, *, sources_failed: bool) -> Difference:
     """Compares two lock entries without sources: with equal token ids all tokens stay cached, else it is unknown."""
-    if difference.kind == "changed" and old.token_ids is not None and old.token_ids == new.token_ids:
+    same_ids = old.token_ids is not None and old.token_ids == new.token_ids
+    if difference.kind == "changed" and (same_ids or _contents(difference.key, old) == _contents(difference.key, new)):
         return replace(difference, still_cached=new.tokens, recomputed=0)
     reason = "it is compared with a lock, which has"
     if sources_failed:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.cache_results import Cost
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
+    from cacheunit_build.domain.prices import PriceOrigin
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Price
 
@@ -54,6 +55,7 @@ class Difference:
         first: where the versions begin to differ.
         cost: the cost of the change.
         price: the price of the target's tokens in money, if it is known.
+        price_origin: where that price comes from; None for the target's own.
         text: the old and the new text, where both are known.
         why: the reason why something is unknown.
     """
@@ -70,6 +72,7 @@ class Difference:
     first: FirstChange | None = None
     cost: Cost | None = None
     price: Price | None = None
+    price_origin: PriceOrigin | None = None
     text: tuple[str, str] | None = None
     why: str | None = None
 

@@ -167,7 +167,7 @@ def _target_sharing(snapshot: Snapshot, artifacts: Sequence[Artifact]) -> Target
     return TargetSharing(
         target=target.name,
         rule=target.cache,
-        margin=artifacts[0].margin,
+        margin=snapshot.target(artifacts[0]).tokenizer.margin or max(artifact.margin for artifact in artifacts),
         unit=unit,
         tree=tree,
         units=sum(len(own) // unit for own in ids.values()),

@@ -49,7 +49,8 @@ class Snapshot:
         """Returns the static token ids of an artifact."""
         if artifact.key not in self._ids:
             ids = self.target(artifact).tokenizer.encode(artifact.framed_prefix)
-            self._ids[artifact.key] = ids[: artifact.entry.tokens]
+            static = len(ids) if artifact.estimated is not None else artifact.entry.tokens
+            self._ids[artifact.key] = ids[:static]
         return self._ids[artifact.key]
 
     def blocks(self, artifact: Artifact) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.file_names import CACHED_CONTENT, REQUEST, TEXT
+from cacheunit_build.domain.token_count import TokenScale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Lookup, Tool
+    from cacheunit_build.domain.recorded_count import EstimatedRequest
     from cacheunit_build.domain.source_map import SourceLine
 
 
@@ -99,6 +101,8 @@ class Artifact:
         variant: the variant that it was made from.
         tools: the tools that it was made from.
         options: the values of request options that are frozen in it, by name.
+        estimated: what a provider is asked to count of it; None for a target with the model's own vocabulary.
+        scale: turns tokens of `framed_prefix` by the target's vocabulary into static tokens: others for an estimate.
     """
 
     record: ArtifactRecord
@@ -114,6 +118,8 @@ class Artifact:
     tools: tuple[Tool, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     cached_content: bytes | None = None
+    estimated: EstimatedRequest | None = None
+    scale: TokenScale = field(default_factory=TokenScale)
 
     @property
     def content(self) -> bytes:

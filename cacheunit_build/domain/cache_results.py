@@ -50,6 +50,11 @@ class Cost:
     one_time: float | None
     per_million: float | None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether any of it is known."""
+        return self.one_time is not None or self.per_million is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddingGain:

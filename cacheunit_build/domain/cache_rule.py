@@ -14,7 +14,7 @@ from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.token_count import TokenCount
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     # At run time, a result is imported where it is made: `load` reads a rule, and creating these classes takes 2 ms.
     from cacheunit_build.domain.cache_results import ChangeImpact, Cost, PaddingGain, Prediction
@@ -236,6 +236,7 @@ class CacheRule:
         ids: tuple[Sequence[int], Sequence[int]],
         *,
         found: Sequence[int] | None = None,
+        scale: Callable[[int], int] = int,
     ) -> ChangeImpact:
         """Returns what a cache that holds the old version of a prefix serves of the new one.
 
@@ -246,11 +247,12 @@ class CacheRule:
             found: those of the old markers whose entries a request with the new version finds, where its content
                 blocks were compared; None where only the tokens are known. A block stays the same even where its last
                 token merges with a block that was added behind it, so these may exceed the common tokens by one.
+            scale: turns a number of token ids into static tokens: of an estimate, the ids are of another vocabulary.
         """
         from cacheunit_build.domain.cache_results import ChangeImpact
 
-        first = common_prefix(*ids)
-        if self.is_stored and first < max(map(len, ids)):  # another prefix is stored anew
+        first = scale(common_prefix(*ids))
+        if self.is_stored and first < scale(max(map(len, ids))):  # another prefix is stored anew
             return ChangeImpact(first=first, still_cached=0, recomputed=new.tokens)
         shared, written = first, old.markers
         if found is not None and self.serves_marked_only:

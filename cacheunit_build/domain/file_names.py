@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 LOCK_FILE = "cacheunit.lock"
 """The lockfile."""
 
+COUNTS_FILE = "cacheunit.counts"
+"""The file of the counts that providers gave."""
+
 SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 """The files that may hold the settings; only one of them does."""
 

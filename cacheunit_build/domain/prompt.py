@@ -213,6 +213,7 @@ class StaticTokens:
         first_turn: the tokens that requests of one turn share; more than `ids` where later turns change the frame.
         refused_turns: the shapes of later turns that the frame refuses, which were left out.
         change: where a later turn first changes the framed text; None where none does.
+        margin: the share by which the number of tokens may be off; 0 for an exact count.
     """
 
     framed_prefix: str
@@ -221,6 +222,7 @@ class StaticTokens:
     first_turn: int = 0
     refused_turns: tuple[str, ...] = ()
     change: TurnChange | None = None
+    margin: float = 0.0
 
     @property
     def tokens(self) -> int:

@@ -102,6 +102,9 @@ class Tokenizer(Protocol):
     def start_tokens(self) -> Sequence[tuple[str, int]] | None:
         """The text and the id of each token that it puts in front of a text by default; None if that is not known."""
 
+    def without_control_tokens(self) -> Tokenizer:
+        """Returns it for an API that reads control tokens in a text as characters."""
+
     def with_start_tokens(self) -> Tokenizer:
         """Returns it for framed texts that begin with its start tokens."""
 
@@ -209,6 +212,9 @@ class Endpoint(Protocol):
             RequestRefusedError: the endpoint refuses this request.
             CacheunitError: the endpoint does not answer, or not with JSON.
         """
+
+    def ask(self, route: EndpointRoute, model: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Returns the JSON that a route answers to a body; raises what `send` raises."""
 
     def models(self) -> Sequence[str]:
         """Returns the names of the models that it serves; empty where it does not list them."""

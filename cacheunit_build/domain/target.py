@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from cacheunit_build.domain.cache_rule import CacheRule, OptionEffect
 from cacheunit_build.domain.constraints import VALIDATION, Limits
@@ -38,6 +39,8 @@ class TokenizerSpec:
     """A known target whose vocabulary is used instead, where the model's own is not available."""
     margin: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     """The share by which an estimate may be off."""
+    scaled_margin: Annotated[float, Limits(gt=0, lt=1)] | None = None
+    """The share by which an estimate may be off that is scaled by the last recorded count of the same prefix."""
 
     def __post_init__(self) -> None:
         if sum(source is not None for source in (self.package, self.path, self.encoding, self.estimate)) != 1:
@@ -46,6 +49,8 @@ class TokenizerSpec:
             raise ValueError('needs "package" and "file" together')
         if (self.estimate is None) != (self.margin == 0):
             raise ValueError('needs "estimate" and a "margin" above 0 together')
+        if self.scaled_margin is not None and self.estimate is None:
+            raise ValueError('has a "scaled_margin", which only an "estimate" has')
 
     def __str__(self) -> str:
         """Returns the source as a person would name it."""
@@ -57,8 +62,44 @@ class TokenizerSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrameEstimate:
+    """How a prefix is counted in the model's own vocabulary where the frame around it is not published.
+
+    The parts are counted one after the other. The margin is for what the provider puts around them, and for the form in
+    which it writes tools. The defaults hold for the chat templates that are known (docs/targets.md).
+    """
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    tools: Literal["json", "typescript"] = "json"
+    """The form in which tools are counted: as JSON, or as declarations of TypeScript."""
+    message_margin: Annotated[int, Limits(ge=0)] = 20
+    """The most tokens around each message."""
+    tools_margin: Annotated[float, Limits(ge=0, lt=1)] = 0.3
+    """The share by which the count of tools, and of a response schema, may be off."""
+    preamble_margin: Annotated[int, Limits(ge=0)] = 250
+    """The most tokens of the text that introduces tools and schema."""
+
+    def __str__(self) -> str:
+        """Returns it for people."""
+        form = "declarations of TypeScript" if self.tools == "typescript" else "JSON"
+        schemas = f"±{self.preamble_margin} and ±{self.tools_margin * 100:.0f} % for tools, counted as {form}"
+        return f"not published: ±{self.message_margin} tokens around each message, {schemas}"
+
+    def margin(self, *, messages: int, schemas: int) -> int:
+        """Returns by how many tokens a count may be off.
+
+        Args:
+            messages: the messages of the prefix, with that of the user that follows.
+            schemas: the tokens of tools and of a response schema; 0 if there are none.
+        """
+        of_schemas = math.ceil(schemas * self.tools_margin) + self.preamble_margin if schemas else 0
+        return messages * self.message_margin + of_schemas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What a target puts around the text: fixed text, a chat template, or the model's own encoder."""
+    """What a target puts around the text: fixed text, a chat template, or the model's own encoder; or an estimate."""
 
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
@@ -72,10 +113,13 @@ class Frame:
     """The model's own encoder, as PATH.py:FUNCTION."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the chat template or the encoder."""
+    estimate: FrameEstimate | None = None
+    """How a prefix is counted where the frame is not published."""
 
     def __post_init__(self) -> None:
-        if sum((bool(self.before or self.after), self.chat_template is not None, self.encoder is not None)) > 1:
-            raise ValueError('takes one of "before" and "after", "chat_template", or "encoder"')
+        fixed, estimated = bool(self.before or self.after), self.estimate is not None
+        if sum((fixed, self.chat_template is not None, self.encoder is not None, estimated)) > 1:
+            raise ValueError('takes one of "before" and "after", "chat_template", "encoder", or "estimate"')
         if self.encoder is not None and not _ENCODER.fullmatch(self.encoder):
             raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
         if self.arguments and self.plain:
@@ -85,6 +129,11 @@ class Frame:
     def plain(self) -> bool:
         """Whether it is fixed text, which has a place for the system text only, not for tools and examples."""
         return self.chat_template is None and self.encoder is None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing is said of what stands around the text."""
+        return self.plain and not (self.before or self.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +175,8 @@ class TargetKeys:
     """A description for people."""
     models: tuple[str, ...] = ()
     """The models that use this target."""
+    count_model: Annotated[str, Limits(min_length=1)] | None = None
+    """The model whose recorded counts stand for the target, where it is for several."""
     request: FormatName
     """The format of requests."""
     tokenizer: TokenizerSpec | None = None
@@ -147,3 +198,8 @@ class Target(TargetKeys):
     """A target by its name."""
 
     name: str
+
+    @property
+    def counted_model(self) -> str | None:
+        """The model whose recorded counts stand for the target; None where several do, and none is chosen."""
+        return self.count_model or (self.models[0] if len(self.models) == 1 else None)

@@ -38,3 +38,30 @@ class TokenCount:
     def _share(self) -> Fraction:
         """The margin as it is written: 1.1 * 100 as binary fractions is more than 110."""
         return Fraction(str(self.margin))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenScale:
+    """Turns the tokens in front of a position, by one vocabulary, into those of another, of which the sum is known.
+
+    offset  rate  tokens  result
+    0       1     700     700
+    0       1.3   700     910
+    400     1.1   700     1,170
+    400     1.1   0       0
+
+    Attributes:
+        offset: tokens in front of everything, which the first vocabulary does not count.
+        rate: tokens for each token of the first vocabulary.
+    """
+
+    offset: Fraction = Fraction(0)
+    rate: Fraction = Fraction(1)
+
+    def __call__(self, tokens: int) -> int:
+        """Returns the tokens of the other vocabulary."""
+        return max(0, round(self.offset + self.rate * tokens)) if tokens else 0
+
+    def inverse(self, tokens: int) -> int:
+        """Returns the tokens of the first vocabulary."""
+        return max(0, round((tokens - self.offset) / self.rate))

@@ -106,7 +106,7 @@ def _tokens_cause(requests: ArtifactRequests, expected: ExpectedHit, hits: Mappi
 
     None where they agree, the server does not show its ids, or the target's count is an estimate.
     """
-    if requests.artifact.margin:
+    if requests.artifact.estimated is not None:
         return None
     target, server = requests.target_ids(), requests.server_ids()
     if server is None:
@@ -159,7 +159,12 @@ def _constant_units(requests: ArtifactRequests, expected: ExpectedHit, hits: Map
     merged token can be the reason.
     """
     different = set(hits.values())
-    if requests.artifact.margin or expected.unit == 1 or len(hits) < _FEWEST_EQUAL_HITS or len(different) > 1:
+    if (
+        requests.artifact.estimated is not None
+        or expected.unit == 1
+        or len(hits) < _FEWEST_EQUAL_HITS
+        or len(different) > 1
+    ):
         return None
     (hit,) = different
     if not hit or not any(requests.keeps_all_tokens(number) for number in hits):

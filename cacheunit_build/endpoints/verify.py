@@ -10,20 +10,23 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, readable_name
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.endpoints.artifact_requests import ArtifactRequests
+from cacheunit_build.endpoints.calibrate import no_model_fault, question_of
 from cacheunit_build.endpoints.difference import explain_difference
 from cacheunit_build.endpoints.expected_hit import expected_hit
 from cacheunit_build.lockfile.drift import drift_on_disk
 from cacheunit_build.lockfile.format import read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.protocols import Adapters, Endpoint, ProjectFiles
+    from cacheunit_build.domain.recorded_count import RecordedCount
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.domain.target import Target
     from cacheunit_build.domain.usage import Usage
+    from cacheunit_build.endpoints.calibrate import Question
 
 Verdict = Literal["warm-up", "as predicted", "not hit", "differs", "unknown"]
 
@@ -51,6 +54,7 @@ class VerifyResult:
         hits: requests to a best-effort cache that hit as predicted; None for any other cache.
         requests: requests to a best-effort cache that were compared.
         share: the share of `requests` that hit as predicted.
+        recorded: the count that the responses report; None where they report none, or none is asked for.
     """
 
     prefix: str
@@ -65,6 +69,7 @@ class VerifyResult:
     hits: int | None = None
     requests: int | None = None
     share: float | None = None
+    recorded: RecordedCount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,7 @@ class VerifySettings:
         min_share: the share of requests to a best-effort target that must hit as predicted.
         warm: whether the cache is only to be filled, so that one hit is enough.
         model: name of the model; None for the first that the server lists, or else the first of the target.
+        record_day: the present day, in UTC, where the reported tokens are to be recorded; None where they are not.
     """
 
     attempts: int
@@ -85,6 +91,7 @@ class VerifySettings:
     min_share: float = 0.5
     warm: bool = False
     model: str | None = None
+    record_day: str | None = None
 
 
 def verify(
@@ -108,13 +115,47 @@ def verify(
     for name in names:
         _refuse_stored(targets[name].target)
         _refuse_too_few_attempts(targets[name].target, settings)
+    if settings.record_day is not None:
+        estimated = {artifact.target for artifact in artifacts if artifact.estimated is not None}
+        settings = _with_counted_model(settings, [targets[name] for name in names], estimated)
     served_model = settings.model or next(iter(endpoint.models()), None)
     for artifact in artifacts:
         loaded = targets[artifact.target]
         model = served_model or next(iter(loaded.target.models), None)
         if model is None:
             raise fail("the endpoint does not list its models", hint="name one with --model")
-        yield from _Verification(ArtifactRequests(artifact, loaded, endpoint, model), settings).run()
+        question = None if settings.record_day is None else question_of(artifact, loaded)
+        yield from _Verification(ArtifactRequests(artifact, loaded, endpoint, model), settings, question).run()
+
+
+def _with_counted_model(
+    settings: VerifySettings, targets: Sequence[LoadedTarget], estimated: Collection[str]
+) -> VerifySettings:
+    """Returns the settings with the model whose counts the target takes.
+
+    Args:
+        settings: the settings.
+        targets: the targets.
+        estimated: the names of targets with an artifact whose count is an estimate.
+
+    Raises:
+        CacheunitError: the target has exact counts, names no such model, or reports no tokens at a marker; or another
+            model is to be sent to.
+    """
+    for loaded in targets:
+        target = loaded.target
+        if target.name not in estimated:
+            raise fail(f'target "{target.name}" counts with the model\'s own vocabulary: there is nothing to record')
+        if not target.cache.serves_marked_only or target.cache.marker is None:
+            message = f'target "{target.name}" has no cache markers, so no response reports the tokens in front of one'
+            raise fail(message, hint='"cacheunit calibrate" asks the provider for a count')
+        if target.counted_model is None:
+            raise CacheunitError(no_model_fault(loaded))
+        if settings.model not in (None, target.counted_model):
+            message = f'target "{target.name}" takes the counts of {target.counted_model}, not of {settings.model}'
+            raise fail(message, hint="leave out --model, or set count_model of the target")
+        settings = replace(settings, model=target.counted_model)
+    return settings
 
 
 def _refuse_stored(target: Target) -> None:
@@ -172,8 +213,9 @@ def _file_faults(artifact: Artifact, files: ProjectFiles, folder: str) -> Iterat
 class _Verification:
     """Verifies one artifact at one endpoint."""
 
-    def __init__(self, requests: ArtifactRequests, settings: VerifySettings) -> None:
+    def __init__(self, requests: ArtifactRequests, settings: VerifySettings, question: Question | None) -> None:
         self._requests = requests
+        self._question = question
         self._settings = settings
         self._warm_up_requests = requests.rule.warm_up_requests
         self._expected = expected_hit(requests.rule, requests.artifact)
@@ -184,8 +226,22 @@ class _Verification:
         Yields:
             The result of the first request, and of the others.
         """
-        yield self._result(0, self._requests.send(0).hit, "warm-up")
-        yield self._judge_share() if self._requests.rule.best_effort else self._send_until_met()
+        first = self._requests.send(0)
+        yield self._result(0, first.hit, "warm-up")
+        result = self._judge_share() if self._requests.rule.best_effort else self._send_until_met()
+        yield replace(result, recorded=self._recorded(first, result.observed))
+
+    def _recorded(self, first: Usage, hit: int | None) -> RecordedCount | None:
+        """Returns the count that a hit shows: the tokens in front of the last marker, where nothing static follows it.
+
+        The first request must have written or read the same number, where it reports what it wrote: a smaller hit may
+        be that of an earlier marker.
+        """
+        entry, day = self._requests.artifact.entry, self._settings.record_day
+        stored = hit if first.written is None else first.written + (first.hit or 0)
+        if self._question is None or day is None or not hit or stored != hit or entry.markers[-1:] != (entry.tokens,):
+            return None
+        return self._question.recorded_as(hit, 0, "reported", day)
 
     def _send_until_met(self) -> VerifyResult:
         """Sends requests until one is as predicted, or no attempt is left; returns the result of the last one.

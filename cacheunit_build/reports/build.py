@@ -48,7 +48,7 @@ def build_blocks(result: BuildResult, *, verbose: bool = False) -> list[Block]:
 
 def _numbers(record: ArtifactRecord) -> tuple[str, str, str, str, str, str]:
     """Returns prefix, target, tokens, units, uncached tokens and padding of an artifact."""
-    tokens = tokens_cell(record.entry.tokens, record.margin)
+    tokens = tokens_cell(record.entry.tokens, record.margin, record.entry.counted)
     return readable_name(record.prefix), record.target, tokens, *unit_cells(record), f"{record.entry.padding:,}"
 
 
@@ -60,8 +60,8 @@ def _status(record: ArtifactRecord, result: BuildResult) -> str:
 def _summary(result: BuildResult) -> str:
     """Returns the number of artifacts, of their tokens, and what was done."""
     count = len(result.records)
-    exact = sum(record.entry.tokens for record in result.records if not record.margin)
-    estimated = sum(record.entry.tokens for record in result.records if record.margin)
+    exact = sum(record.entry.tokens for record in result.records if not record.entry.is_estimate)
+    estimated = sum(record.entry.tokens for record in result.records if record.entry.is_estimate)
     tokens = f"{exact:,} static tokens" if exact or not estimated else f"~{estimated:,} static tokens, estimated"
     tokens += f" and ~{estimated:,} estimated" if exact and estimated else ""
     states = [f"{len(result.written):,} built", f"{count - len(result.written):,} unchanged"]

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE, readable_name
-from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural
+from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural, tokens_cell
 from cacheunit_build.reports.github import annotation, fault_annotations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from cacheunit_build.builder.results import CheckResult, Deviation, Proof
+    from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
 
@@ -27,9 +28,16 @@ def check_blocks(result: CheckResult) -> list[Block]:
     else:
         verb = "matches" if result.verified == 1 else "match"
         blocks.append([f"ok: {plural(result.verified, 'artifact')} {verb} the lock"])
+    if result.counts_required and result.estimates:
+        rows = [("estimate", readable_name(item.prefix), item.target, _tokens(item)) for item in result.estimates]
+        blocks += [Table(rows=rows), [plural(len(rows), "estimate")]]
     if result.proof is not None:
         blocks.append(list(_proof_lines(result.proof)))
     return blocks
+
+
+def _tokens(record: ArtifactRecord) -> str:
+    return tokens_cell(record.entry.tokens, record.margin, record.entry.counted)
 
 
 def _proof_lines(proof: Proof) -> Iterator[str]:
@@ -95,13 +103,19 @@ def drift_hint(drift: Sequence[Drift]) -> str:
 
 def check_json(result: CheckResult) -> dict[str, Any]:
     """Returns the report as JSON values."""
-    return {
+    report = {
         "ok": result.ok,
         "verified": result.verified,
         "drift": [drift_json(drift) for drift in result.drift],
         "errors": faults_json(result.faults),
         **({} if result.proof is None else {"proof": proof_json(result.proof)}),
     }
+    if result.counts_required:
+        report["estimates"] = [
+            {"prefix": item.prefix, "target": item.target, "tokens": item.entry.tokens, "margin": item.margin}
+            for item in result.estimates
+        ]
+    return report
 
 
 def drift_json(drift: Drift) -> dict[str, Any]:
@@ -117,7 +131,16 @@ def drift_json(drift: Drift) -> dict[str, Any]:
 def check_markdown(result: CheckResult) -> str:
     """Returns every difference and every fault; empty where everything matches."""
     parts = [problems_markdown(result.faults, result.drift), _deviations_markdown(result.proof)]
+    parts.append(_estimates_markdown(result))
     return "\n\n".join(part for part in parts if part)
+
+
+def _estimates_markdown(result: CheckResult) -> str:
+    """Returns a table of the estimates with a heading; empty where there are none, or they do not fail the check."""
+    if not result.counts_required or not result.estimates:
+        return ""
+    rows = [(code_span(readable_name(item.prefix)), code_span(item.target), _tokens(item)) for item in result.estimates]
+    return f"### {plural(len(rows), 'estimate')}\n\n{markdown_table([('prefix', 'target', 'tokens'), *rows])}"
 
 
 def _deviations_markdown(proof: Proof | None) -> str:

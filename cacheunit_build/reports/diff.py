@@ -14,6 +14,7 @@ from cacheunit_build.reports.formatting import (
     faults_json,
     markdown_table,
     names_together,
+    price_text,
     with_former_keys,
 )
 from cacheunit_build.reports.github import annotation
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cacheunit_build.diff.results import Difference, DiffResult, FirstChange
-    from cacheunit_build.domain.cache_results import Cost
     from cacheunit_build.domain.lock import LockEntry
     from cacheunit_build.domain.target import Price
 
@@ -65,14 +65,15 @@ def _difference_json(item: Difference) -> dict[str, Any]:
         "recomputed": item.recomputed,
         "shares": item.shares,
         "first_change": None if item.first is None else asdict(item.first),
-        "cost": _cost_json(item.cost, item.price),
+        "cost": _cost_json(item),
         "unknown": item.why,
     }
     return with_former_keys(report, _FORMER_KEYS)
 
 
-def _cost_json(cost: Cost | None, price: Price | None) -> dict[str, Any] | None:
-    """Returns a cost in input-token prices, and in money where the target has a price."""
+def _cost_json(item: Difference) -> dict[str, Any] | None:
+    """Returns a cost in input-token prices, and in money where there is a price."""
+    cost, price = item.cost, item.price
     if cost is None:
         return None
     values = asdict(cost)
@@ -81,7 +82,8 @@ def _cost_json(cost: Cost | None, price: Price | None) -> dict[str, Any] | None:
     if price is None:
         return {**report, "money": None}
     money = {name: None if value is None else round(value * price.input / MILLION, 9) for name, value in values.items()}
-    return {**report, "money": {**with_former_keys(money, _FORMER_COST_KEYS), "currency": price.currency}}
+    origin = {} if item.price_origin is None else asdict(item.price_origin)
+    return {**report, "money": {**with_former_keys(money, _FORMER_COST_KEYS), "currency": price.currency, **origin}}
 
 
 def diff_blocks(diff: DiffResult, *, texts: bool = False) -> list[Block]:
@@ -99,6 +101,7 @@ def diff_blocks(diff: DiffResult, *, texts: bool = False) -> list[Block]:
         Table(header=("kind", *_COLUMNS), rows=rows, right=_RIGHT),
         list(_source_lines(diff)),
         list(_unknown_lines(diff)),
+        list(_price_lines(diff)),
         *(_text_diffs(diff) if texts else ()),
         [_summary(diff)],
     ]
@@ -189,6 +192,16 @@ def _unknown_lines(diff: DiffResult) -> Iterator[str]:
         yield f"{names_together(names)}: {why}"
 
 
+def _price_lines(diff: DiffResult) -> Iterator[str]:
+    """Yields the prices that are not the targets' own, each once, with the day of the data."""
+    lines = (
+        f"{item.target}: {price_text(item.price, item.price_origin)}"
+        for item in diff.differences
+        if item.price is not None and item.price_origin is not None and item.cost is not None and item.cost.is_known
+    )
+    yield from dict.fromkeys(lines)
+
+
 def _text_diffs(diff: DiffResult) -> Iterator[list[str]]:
     """Yields the diff of each artifact's text; targets with the same texts share one."""
     seen: set[tuple[str, tuple[str, str]]] = set()
@@ -230,7 +243,7 @@ def diff_markdown(diff: DiffResult) -> str:
         "The one-time cost is what the first request after the change pays in addition, the cost per 1M requests what "
         "later ones do, in prices of one uncached input token where no currency is shown."
     )
-    notes = (*_unknown_lines(diff), *diff.notes)
+    notes = (*_unknown_lines(diff), *_price_lines(diff), *diff.notes)
     parts = [
         f"### Prompt cache: {_summary(diff)}",
         f"Against {code_span(diff.against)}. {legend}",

@@ -5,17 +5,30 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.build import artifact_json
-from cacheunit_build.reports.formatting import Block, Table, columns, tokens_cell, unit_text, with_former_keys
+from cacheunit_build.reports.formatting import (
+    Block,
+    Table,
+    columns,
+    price_text,
+    tokens_cell,
+    unit_text,
+    with_former_keys,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.builder.explain import Explanation
     from cacheunit_build.builder.results import InputChange
     from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.prices import FoundPrice
     from cacheunit_build.domain.prompt import Lookup
+    from cacheunit_build.domain.target import Price
+
+    PricesByTarget = Mapping[str, FoundPrice]
 
 _LOCKED = {
     "same": "matches the lock",
@@ -29,19 +42,24 @@ _MOST_SHAPES = 2
 """The most refused shapes that are shown; the JSON report has all."""
 
 
-def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
+def explain_blocks(explanations: Sequence[Explanation], prices: PricesByTarget | None = None) -> list[Block]:
     """Returns a row for each artifact where there are several, then each of them in detail.
 
     What an artifact has in common with one before it is not repeated: its details name that one.
+
+    Args:
+        explanations: the artifacts.
+        prices: the price of each target for which there is one, and where it comes from if it is not its own.
     """
+    prices = prices or {}
     if len(explanations) == 1:
-        return [_details(explanations[0], None)]
+        return [_details(explanations[0], prices.get(explanations[0].artifact.target), None)]
     header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
     rows = [
         (
             readable_name(item.artifact.prefix),
             item.artifact.target,
-            tokens_cell(item.artifact.entry.tokens, item.artifact.margin),
+            tokens_cell(item.artifact.entry.tokens, item.artifact.margin, item.artifact.entry.counted),
             item.artifact.entry.counted,
             f"{item.artifact.unit:,}" if item.artifact.unit else "-",
             f"{item.artifact.entry.padding:,}",
@@ -50,15 +68,16 @@ def explain_blocks(explanations: Sequence[Explanation]) -> list[Block]:
         for item in explanations
     ]
     shown: dict[tuple[str, ...], str] = {}
-    details = [_details(item, shown) for item in explanations]
+    details = [_details(item, prices.get(item.artifact.target), shown) for item in explanations]
     return [*([Table(header=header, rows=rows, right=(2, 4, 5))] if rows else []), *details]
 
 
-def _details(explanation: Explanation, shown: dict[tuple[str, ...], str] | None) -> list[str]:
+def _details(explanation: Explanation, price: FoundPrice | None, shown: dict[tuple[str, ...], str] | None) -> list[str]:
     """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact.
 
     Args:
         explanation: the artifact.
+        price: the price of its target, and where it comes from; None where there is none.
         shown: the sections that were shown before, each with its artifact; those of this one are added. None for an
             artifact that is explained alone, without a row in a table.
     """
@@ -70,18 +89,18 @@ def _details(explanation: Explanation, shown: dict[tuple[str, ...], str] | None)
         "  inputs": ["  inputs", *columns(_input_rows(artifact.record.lookups))],
         "  changes": [line for change in explanation.changed for line in _change_lines(change)],
     }
-    lines = [name, *columns([fact for fact in _facts(explanation, in_table=shown is not None) if fact[1]])]
+    lines = [name, *columns([fact for fact in _facts(explanation, price, in_table=shown is not None) if fact[1]])]
     for title, section in sections.items():
         other = name if shown is None or not section else shown.setdefault(tuple(section), name)
         lines += section if other == name else [f"{title}: those of {other}"]
     return lines
 
 
-def _facts(explanation: Explanation, *, in_table: bool) -> list[tuple[str, str]]:
+def _facts(explanation: Explanation, price: FoundPrice | None, *, in_table: bool) -> list[tuple[str, str]]:
     """Returns the names and values of what is known of an artifact, without padding and plan if a table has them."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
     return [
-        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin)} static, {_counted(explanation)}"),
+        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin, entry.counted)} static, {_counted(explanation)}"),
         ("  later turns", _later_turns(artifact)),
         ("  unstable", _unstable(artifact)),
         ("  literal", _literal(artifact)),
@@ -90,11 +109,13 @@ def _facts(explanation: Explanation, *, in_table: bool) -> list[tuple[str, str]]
         ("  markers", _markers(artifact)),
         ("  lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
         ("  predicted", _predicted(explanation)),
+        ("  money", "" if price is None else _money(explanation, price[0])),
+        ("  price", "" if price is None else price_text(*price)),
         ("  plan", "" if in_table else f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
         ("  cached content", entry.cached_content or ""),
-        ("  token ids", entry.token_ids or "not recorded, since the model's own vocabulary is not available"),
+        ("  token ids", entry.token_ids or "not recorded, since the count is an estimate"),
         ("  lock", _LOCKED[explanation.locked]),
     ]
 
@@ -102,7 +123,9 @@ def _facts(explanation: Explanation, *, in_table: bool) -> list[tuple[str, str]]
 def _markers(artifact: Artifact) -> str:
     """Returns how many tokens stand in front of each marker, with its lifetime where the request asks for one."""
     entry = artifact.entry
-    places = [f"after {tokens_cell(marker, artifact.margin)} tokens" for marker in entry.markers]
+    inner = [f"~{marker:,}" if artifact.estimated else f"{marker:,}" for marker in entry.markers[:-1]]
+    last = [tokens_cell(marker, artifact.margin, entry.counted) for marker in entry.markers[-1:]]
+    places = [f"after {marker} tokens" for marker in (*inner, *last)]
     if len(entry.lifetimes) == len(places):
         places = [f"{place} ({lifetime})" for place, lifetime in zip(places, entry.lifetimes, strict=True)]
     return ", ".join(places)
@@ -110,6 +133,8 @@ def _markers(artifact: Artifact) -> str:
 
 def _counted(explanation: Explanation) -> str:
     entry = explanation.artifact.entry
+    if entry.counted == "recorded":
+        return "recorded from the provider"
     return "an estimate" if explanation.artifact.margin else f"{entry.counted} ({explanation.engine})"
 
 
@@ -117,7 +142,7 @@ def _later_turns(artifact: Artifact) -> str:
     """Returns what later turns of a conversation do to the static tokens; empty for an estimate."""
     turns = artifact.later_turns
     if turns is None:
-        return "" if artifact.margin else "assumed to leave the prefix unchanged, since the frame is fixed text"
+        return "" if artifact.estimated else "assumed to leave the prefix unchanged, since the frame is fixed text"
     shown = ", ".join(f'"{shape}"' for shape in turns.refused[:_MOST_SHAPES])
     more = f" and {len(turns.refused) - _MOST_SHAPES} more" if len(turns.refused) > _MOST_SHAPES else ""
     refused = f"; refused by the frame: {shown}{more}" if turns.refused else ""
@@ -138,6 +163,17 @@ def _predicted(explanation: Explanation) -> str:
     return f"~{prediction.tokens:,} tokens from a warm cache, {prediction.low:,} to {prediction.high:,}"
 
 
+def _money(explanation: Explanation, price: Price) -> str:
+    """Returns what the prefix costs in a request, and in a million requests that a warm cache serves."""
+    cost, estimate = explanation.cost, "~" if explanation.artifact.margin else ""
+    shown = [f"{estimate}{cost.uncached * price.input / MILLION:.4g} {price.currency} per request without a cache"]
+    if cost.cold is not None and cost.warm is not None:
+        cold, warm = (value * price.input / MILLION for value in (cost.cold, cost.warm))
+        shown.append(f"{estimate}{cold:.4g} where it is written to the cache, {estimate}{warm:.4g} from a warm cache")
+        shown.append(f"{estimate}{cost.warm * price.input:,.4g} {price.currency} per 1M requests from a warm cache")
+    return "; ".join(shown)
+
+
 def _unstable(artifact: Artifact) -> str:
     return f"{artifact.unstable:,} more at the end, which change with what follows" if artifact.unstable else ""
 
@@ -149,7 +185,7 @@ def _literal(artifact: Artifact) -> str:
 def _units(artifact: Artifact) -> str:
     if not artifact.unit:
         return ""
-    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact)
+    units = "not aligned, since the count is not exact" if artifact.margin else unit_text(artifact)
     return f"{units} (unit of {artifact.unit:,})"
 
 
@@ -177,12 +213,27 @@ def _depth_first(lookups: Sequence[Lookup], asked_by: str | None = None) -> list
     return ordered
 
 
-def explain_json(explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """Returns the report as JSON values."""
-    return {"artifacts": [_explanation_json(item) for item in explanations]}
+def explain_json(explanations: Sequence[Explanation], prices: PricesByTarget | None = None) -> dict[str, Any]:
+    """Returns the report as JSON values; for the arguments, see `explain_blocks`."""
+    found = prices or {}
+    return {"artifacts": [_explanation_json(item, found.get(item.artifact.target)) for item in explanations]}
 
 
-def _explanation_json(explanation: Explanation) -> dict[str, Any]:
+def _cost_json(explanation: Explanation, price: FoundPrice | None) -> dict[str, Any]:
+    """Returns the cost of a request in input-token prices, and in money where there is a price."""
+    values = asdict(explanation.cost)
+    numbers = {name: None if value is None else round(value, 6) for name, value in values.items()}
+    if price is None:
+        return {**numbers, "money": None}
+    amount, origin = price
+    money = {
+        name: None if value is None else round(value * amount.input / MILLION, 9) for name, value in values.items()
+    }
+    found = {} if origin is None else asdict(origin)
+    return {**numbers, "money": {**money, "currency": amount.currency, **found}}
+
+
+def _explanation_json(explanation: Explanation, price: FoundPrice | None) -> dict[str, Any]:
     artifact, entry = explanation.artifact, explanation.artifact.entry
     report: dict[str, Any] = {
         "prefix": artifact.prefix,
@@ -192,6 +243,7 @@ def _explanation_json(explanation: Explanation) -> dict[str, Any]:
         "unstable": artifact.unstable,
         "later_turns": None if artifact.later_turns is None else asdict(artifact.later_turns),
         "predicted": explanation.prediction.tokens,
+        "cost": _cost_json(explanation, price),
         "literal": artifact.literal,
         "segments": dict(artifact.segments),
         "text": entry.text,

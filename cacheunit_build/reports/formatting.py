@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.lock import Counted
+    from cacheunit_build.domain.prices import PriceOrigin
+    from cacheunit_build.domain.target import Price
 
 _MOST_NAMES = 8
 
@@ -105,8 +109,10 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
-def tokens_cell(tokens: int, margin: float) -> str:
-    """Returns a number of tokens; an estimate as `~1,093 ±35 %`."""
+def tokens_cell(tokens: int, margin: float, counted: Counted = "estimate") -> str:
+    """Returns a number of tokens; an estimate as `~1,093 ±35 %`, a recorded count as `1,236 ±4`."""
+    if margin and counted == "recorded":
+        return f"{tokens:,} ±{math.ceil(tokens * margin):,}"
     return f"~{tokens:,} ±{margin * 100:.0f} %" if margin else f"{tokens:,}"
 
 
@@ -159,3 +165,9 @@ def with_former_keys(report: dict[str, Any], former: Mapping[str, str]) -> dict[
         former: former name -> present name.
     """
     return report | {old: report[new] for old, new in former.items()}
+
+
+def price_text(price: Price, origin: PriceOrigin | None = None) -> str:
+    """Returns `1.25 USD for a million uncached input tokens`, and the model and source of a price from a list."""
+    found = "" if origin is None else f", {origin.model} ({origin.source})"
+    return f"{price.input:,} {price.currency} for a million uncached input tokens{found}"

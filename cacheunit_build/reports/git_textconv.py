@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.file_names import readable_name
@@ -44,6 +45,13 @@ def _target(name: str, identity: TargetIdentity) -> str:
     return "  ".join(fields)
 
 
+def _margin(entry: LockEntry) -> str:
+    """Returns the margin of a count in tokens, that of an estimate in percent; nothing for none."""
+    if not entry.margin:
+        return ""
+    return f" ±{entry.margin * 100:.0f} %" if entry.is_estimate else f" ±{math.ceil(entry.tokens * entry.margin):,}"
+
+
 def _entry(entry: LockEntry, unit: int) -> str:
     """Formats an entry without its name; fields are separated by two spaces."""
     estimate = entry.is_estimate
@@ -51,7 +59,7 @@ def _entry(entry: LockEntry, unit: int) -> str:
         f"{'~' if estimate else ''}{entry.tokens:,} tokens",
         *([] if estimate or not unit else [_units(entry.tokens, unit)]),
         f"padding {entry.padding:,}",
-        entry.counted + (f" ±{entry.margin * 100:.0f} %" if entry.margin else ""),
+        entry.counted + _margin(entry),
         *([f"markers {', '.join(f'{marker:,}' for marker in entry.markers)}"] if entry.markers else []),
         *([f"lifetimes {', '.join(entry.lifetimes)}"] if entry.lifetimes else []),
         f"text {_short(entry.text)}",

@@ -34,8 +34,8 @@ def tokens_lines(artifact: Artifact, pieces: Sequence[bytes]) -> list[str]:
         lines[-1] += f"|{_token_text(piece)}"
     entry = artifact.entry
     unit = f" (unit of {artifact.unit:,})" if artifact.unit else ""
-    units = "not aligned, since the count is an estimate" if artifact.margin else unit_text(artifact)
-    lines.append(f"=== {tokens_cell(entry.tokens, artifact.margin)} static tokens, {units}{unit}")
+    units = "not aligned, since the count is not exact" if artifact.margin else unit_text(artifact)
+    lines.append(f"=== {tokens_cell(entry.tokens, artifact.margin, entry.counted)} static tokens, {units}{unit}")
     return [line for line in lines if line]
 
 
@@ -49,7 +49,7 @@ def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
         marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
         marks.setdefault(after, []).append("--- end of padding")
     unit = artifact.unit
-    for boundary in range(unit, len(pieces), unit) if unit and not artifact.margin else ():
+    for boundary in range(unit, len(pieces), unit) if unit and not artifact.estimated else ():
         marks.setdefault(boundary, []).append(f"=== unit {boundary // unit:,} ends after {boundary:,} tokens")
     if artifact.unstable:
         marks.setdefault(entry.tokens, []).append(f"... {artifact.unstable} tokens that may change with what follows")

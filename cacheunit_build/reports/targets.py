@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.front_options import EFFECTS
-from cacheunit_build.reports.formatting import Table, columns, plural, with_former_keys
+from cacheunit_build.reports.formatting import Table, columns, plural, price_text, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +44,7 @@ def target_lines(target: Target) -> list[str]:
         ("  models", ", ".join(target.models)),
         ("  request", target.request),
         ("  tokenizer", "none: set in the project" if target.tokenizer is None else str(target.tokenizer)),
+        ("  frame", "" if target.frame.estimate is None else str(target.frame.estimate)),
         ("  before", repr(frame.before) if frame.before else ""),
         ("  after", repr(frame.after) if frame.after else ""),
         ("  chat template", frame.chat_template or ""),
@@ -79,7 +80,7 @@ def _option(option: RequestOption) -> str:
 
 def _money(target: Target) -> str:
     price = target.price
-    return "" if price is None else f"{price.input:,} {price.currency} for a million uncached input tokens"
+    return "" if price is None else price_text(price)
 
 
 def _unit(target: Target) -> str:
@@ -90,6 +91,8 @@ def _unit(target: Target) -> str:
 def _counted(target: Target) -> str:
     if target.tokenizer is None:
         return "-"
+    if target.frame.estimate is not None:
+        return "estimate"
     return f"±{target.tokenizer.margin * 100:.0f} %" if target.tokenizer.margin else "exact"
 
 

@@ -27,7 +27,7 @@ def watch_lines(build: WatchedBuild) -> Iterator[str]:
 def _change(record: ArtifactRecord, build: WatchedBuild) -> str:
     """Returns the numbers of an artifact, and how they differ from the former ones."""
     entry = record.entry
-    parts = [f"{tokens_cell(entry.tokens, record.margin)} tokens"]
+    parts = [f"{tokens_cell(entry.tokens, record.margin, entry.counted)} tokens"]
     if record.unit and not record.margin:
         parts.append(units_text(entry.tokens, record.unit))
     parts.append(f"{entry.padding:,} padding")

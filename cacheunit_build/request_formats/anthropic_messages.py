@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body, marked
+from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
@@ -20,6 +22,15 @@ class AnthropicMessages(RequestFormat):
 
     name = "anthropic-messages"
     route = EndpointRoute(path="messages", headers={"anthropic-version": "2023-06-01"}, key_header="x-api-key")
+    # The keys are those of MessageCountTokensParams in anthropic 2.15.0. Free, with a limit of requests a minute; "the
+    # count should be considered an estimate", and may include tokens that the provider adds and does not bill:
+    # https://platform.claude.com/docs/en/build-with-claude/token-counting
+    count_route = CountRoute(
+        route=replace(route, path="messages/count_tokens"),
+        url="https://api.anthropic.com/v1",
+        keys=frozenset({"messages", "output_config", "speed", "system", "thinking", "tool_choice", "tools"}),
+        answer_key="input_tokens",
+    )
     markers = ("cache_control",)
     marks_tools = True
     needs_marker = True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cacheunit_build.domain.front_options import merged, nested, value_at, with_arguments
 from cacheunit_build.domain.prompt import chat_message
+from cacheunit_build.request_formats.counting import without_markers
 from cacheunit_build.request_formats.following import MessageForm, markers_of, with_leading_text, with_marker
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn
     from cacheunit_build.domain.response_schema import ResponseSchema
     from cacheunit_build.domain.target import FormatName
+    from cacheunit_build.request_formats.counting import CountRoute
 
 Json = dict[str, Any]
 
@@ -121,6 +123,7 @@ class RequestFormat(ABC):
     Attributes:
         name: its name in targets.
         route: where its requests are sent.
+        count_route: how the provider is asked for the tokens of a request; None where it does not count.
         messages_key: the key of the messages in a request.
         tools_path: the name of the list of tools in a request; a dot leads into a mapping.
         system_path: the name of the list of blocks of system text, where a request has one.
@@ -142,6 +145,7 @@ class RequestFormat(ABC):
 
     name: ClassVar[FormatName]
     route: ClassVar[EndpointRoute]
+    count_route: ClassVar[CountRoute | None] = None
     messages_key: ClassVar[str] = "messages"
     tools_path: ClassVar[str] = "tools"
     system_path: ClassVar[str] = "system"
@@ -184,6 +188,10 @@ class RequestFormat(ABC):
             TypeError: a further argument has the wrong type.
         """
         return with_arguments(request, others)
+
+    def counted(self, fragment: Json) -> Json:
+        """Returns what decides the tokens of a fragment: all but its cache markers."""
+        return without_markers(fragment, _MARKERS, (self.tools_path, self.system_path, self.messages_key))
 
     def tools_in(self, fragment: Json) -> list[Json]:
         """Returns the tools of a fragment."""

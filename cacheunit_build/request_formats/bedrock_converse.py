@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.fingerprint import compact_json
 from cacheunit_build.request_formats.base import Json, Marker, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
@@ -30,6 +31,16 @@ class BedrockConverse(RequestFormat):
 
     name = "bedrock-converse"
     route = EndpointRoute(path="model/{model}/converse", version="", output_limit_key="inferenceConfig.maxTokens")
+    # CountTokens in botocore 1.44.8, bedrock-runtime/2023-09-30: "will match the token count that would be charged":
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
+    count_route = CountRoute(
+        route=EndpointRoute(path="model/{model}/count-tokens", version=""),
+        url=None,
+        keys=frozenset({"additionalModelRequestFields", "messages", "system", "toolConfig"}),
+        answer_key="inputTokens",
+        inside="input.converse",
+        model_in_body=False,
+    )
     model_key = "modelId"
     tools_path = "toolConfig.tools"
     markers = ("cachePoint",)

@@ -9,6 +9,7 @@ from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.front_options import merged, with_arguments
 from cacheunit_build.domain.lifetimes import lifetime_seconds
 from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
@@ -41,6 +42,16 @@ class Gemini(RequestFormat):
         version="v1beta",
         output_limit_key="generationConfig.maxOutputTokens",
         key_header="x-goog-api-key",
+    )
+    # The request is in generateContentRequest, since contents alone leave out system text and tools; it needs a model
+    # of its own: https://ai.google.dev/api/tokens and github.com/googleapis/python-genai/issues/432
+    count_route = CountRoute(
+        route=EndpointRoute(path="models/{model}:countTokens", version="v1beta", key_header="x-goog-api-key"),
+        url="https://generativelanguage.googleapis.com/v1beta",
+        keys=frozenset({"contents", "generationConfig", "systemInstruction", "toolConfig", "tools"}),
+        answer_key="totalTokens",
+        inside="generateContentRequest",
+        model_prefix="models/",
     )
     messages_key = "contents"
     system_path = "systemInstruction.parts"

@@ -16,6 +16,7 @@ from cacheunit_build.request_formats.base import (
     openai_response_format,
     text_content,
 )
+from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
 
 if TYPE_CHECKING:
@@ -28,6 +29,16 @@ class OpenAIResponses(RequestFormat):
 
     name = "openai-responses"
     route = EndpointRoute(path="responses", output_limit_key="max_output_tokens", output_tokens=16)
+    # The keys are those of InputTokenCountParams in openai 3.57.0. "The exact count the model will receive", framing
+    # included: https://developers.openai.com/api/docs/guides/token-counting
+    count_route = CountRoute(
+        route=EndpointRoute(path="responses/input_tokens"),
+        url="https://api.openai.com/v1",
+        keys=frozenset(
+            {"input", "instructions", "parallel_tool_calls", "personality", "reasoning", "text", "tool_choice", "tools"}
+        ),
+        answer_key="input_tokens",
+    )
     messages_key = "input"
     form = MessageForm(
         text_type="input_text",

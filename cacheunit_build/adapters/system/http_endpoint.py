@@ -110,16 +110,20 @@ class HttpEndpoint:
             RequestRefusedError: the endpoint refuses this request.
             CacheunitError: the endpoint does not answer, or not with JSON.
         """
-        url = f"{self._base_for(route.version)}/{route.path_for(str(body.get('model', '')))}"
-        headers = {**route.headers, **self._key_header(route.key_header)}
+        model = str(body.get("model", ""))
         try:
-            reply = self._request("POST", url, headers, route.sent(body, route.output_limit_key))
+            reply = self.ask(route, model, route.sent(body, route.output_limit_key))
         except RequestRefusedError as error:
             newer_key = route.newer_output_limit_key
             if newer_key is None or newer_key not in error.faults[0].message:
                 raise
-            reply = self._request("POST", url, headers, route.sent(body, newer_key))
+            reply = self.ask(route, model, route.sent(body, newer_key))
         return read_usage(reply)
+
+    def ask(self, route: EndpointRoute, model: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+        """Returns the JSON that a route answers to a body; raises what `send` raises."""
+        url = f"{self._base_for(route.version)}/{route.path_for(model)}"
+        return self._request("POST", url, {**route.headers, **self._key_header(route.key_header)}, body)
 
     def models(self) -> list[str]:
         """Returns the names of the models that it serves, in its order; empty where it does not list them."""

@@ -159,6 +159,10 @@ class Vocabulary:
             files=self.files,
         )
 
+    def without_control_tokens(self) -> Vocabulary:
+        """Returns this vocabulary for an API that reads control tokens in a text as characters."""
+        return replace(self, control_tokens=ControlTokens({}))
+
     def with_start_tokens(self) -> Vocabulary:
         """Returns this vocabulary for texts that begin with the start tokens, and go on as a text of their own."""
         return replace(self, framed_start=True)

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 @click.option(
     "--prove", is_flag=True, help="Build copies without a cache, under other conditions, and compare all bytes."
 )
+@click.option("--require-counts", is_flag=True, help="Fail on estimates, and list them.")
 @format_options("text", "json", "markdown", "github")
 @with_context
-def check(context: Context, selection: Selection, form: str, *, jobs: int, prove: bool) -> int:
+def check(context: Context, selection: Selection, form: str, *, jobs: int, prove: bool, require_counts: bool) -> int:
     """Compile in memory and compare with the lock and build/. Nothing is written."""
     if prove and selection:
         raise click.UsageError("--prove is about the whole project: leave out names and --target")
@@ -47,6 +48,7 @@ def check(context: Context, selection: Selection, form: str, *, jobs: int, prove
 
         rebuild = IsolatedRebuild(project_code=not context.no_project_code)
         result = replace(result, proof=prove_project(project.reopened().adapters, rebuild, jobs=jobs))
+    result = replace(result, counts_required=require_counts)
     if result.notes and not result.faults:  # there is no lock, or no build folder
         from cacheunit_build.cli.ignored_files import remark_ignored
         from cacheunit_build.lockfile.format import read_lock
@@ -79,5 +81,7 @@ def _print_check(context: Context, result: CheckResult) -> None:
         print_faults(result.faults)
         return
     print_blocks(check_blocks(result))
+    if result.counts_required and result.estimates:
+        context.remark('\nhint: "cacheunit calibrate" records what the provider counts')
     if result.drift:
         context.remark(f"\nhint: {drift_hint(result.drift)}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, read_file, with_context
-from cacheunit_build.cli.options import format_options, jobs_option, selection_options
+from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
 from cacheunit_build.cli.output import (
     append_job_summary,
     print_blocks,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--names", "only_names", is_flag=True, help="Print only the affected prefixes, one a line.")
 @click.option("--text", "texts", is_flag=True, help="Show the rendered texts too, with white space made visible.")
+@price_option
 @jobs_option
 @format_options("text", "json", "markdown", "github")
 @with_context
@@ -48,6 +50,7 @@ def diff(
     context: Context,
     selection: Selection,
     against: str | None,
+    model: str | None,
     form: str,
     *,
     only_names: bool,
@@ -63,8 +66,20 @@ def diff(
     baseline = _baseline(context.folder, project, against)
     with ProgressBar(context) as progress:
         result = compare(project.adapters, baseline, selection, progress=progress, jobs=jobs)
-    _print_diff(context, result, form, only_names=only_names, texts=texts)
+    _print_diff(context, _with_prices(context, result, model), form, only_names=only_names, texts=texts)
     return DIFFERENT if result.differences else OK
+
+
+def _with_prices(context: Context, result: DiffResult, model: str | None) -> DiffResult:
+    """Returns a result with the prices of its targets, and notes where there are none for the model."""
+    from cacheunit_build.cli.prices import targets_with_prices
+
+    targets, prices = targets_with_prices(context, {item.target for item in result.differences}, model)
+    differences = []
+    for item in result.differences:
+        found = prices.of(targets[item.target]) if item.target in targets else None
+        differences.append(item if found is None else replace(item, price=found[0], price_origin=found[1]))
+    return replace(result, differences=tuple(differences), notes=(*result.notes, *prices.notes(targets.values())))
 
 
 def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: bool, texts: bool) -> None:

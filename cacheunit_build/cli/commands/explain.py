@@ -8,7 +8,7 @@ import click
 
 from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import OK, Context, with_context
-from cacheunit_build.cli.options import format_option, selection_options, since_option
+from cacheunit_build.cli.options import format_option, price_option, selection_options, since_option
 from cacheunit_build.cli.output import print_blocks, print_json
 
 if TYPE_CHECKING:
@@ -25,26 +25,36 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Show which leading units artifacts share, and what would make them share more.",
 )
+@price_option
 @format_option
 @with_context
-def explain(context: Context, selection: Selection, since: str | None, form: str, *, show_sharing: bool) -> int:
+def explain(
+    context: Context, selection: Selection, since: str | None, model: str | None, form: str, *, show_sharing: bool
+) -> int:
     """Explain artifacts: their inputs, their plan with the reason, and what changed since the lock.
 
     With several targets or variants, what an artifact has in common with one before it is printed once.
     """
     if not selection.names and since is None and not show_sharing:
         raise click.UsageError("Missing argument 'NAME': the prefix to explain; or use --changed-since, or --sharing")
+    if show_sharing and model is not None:
+        raise click.UsageError("--sharing shows no money: it excludes --model")
     changed = narrowed(context, selection, since)
     if show_sharing:
         return _explain_sharing(context, changed, form)
     from cacheunit_build.builder.explain import explain as explain_artifacts
+    from cacheunit_build.cli.prices import targets_with_prices
     from cacheunit_build.reports.explain import explain_blocks, explain_json
 
     explanations = () if changed is None else explain_artifacts(context.adapters(), changed)
+    targets, target_prices = targets_with_prices(context, {item.artifact.target for item in explanations}, model)
+    prices = {name: price for name, found in targets.items() if (price := target_prices.of(found)) is not None}
+    for note in target_prices.notes(targets.values()):
+        context.remark(f"note: {note}")
     if form == "json":
-        print_json(explain_json(explanations))
+        print_json(explain_json(explanations, prices))
     else:
-        print_blocks(explain_blocks(explanations))
+        print_blocks(explain_blocks(explanations, prices))
     return OK
 
 

@@ -14,12 +14,15 @@ from cacheunit_build.cli.endpoint_options import (
     open_endpoint,
     requests_option,
     timeout_option,
+    today,
 )
 from cacheunit_build.cli.options import FiniteRange, format_option, selection_options, since_option
 from cacheunit_build.cli.output import print_blocks, print_json
-from cacheunit_build.domain.file_names import readable_name
+from cacheunit_build.domain.file_names import COUNTS_FILE, readable_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.endpoints.verify import VerifyResult
 
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds to wait before each of these requests.",
 )
+@click.option(
+    "--record", is_flag=True, help="Record the tokens that responses report at the last marker in cacheunit.counts."
+)
 @requests_option(default=200)
 @timeout_option
 @format_option
@@ -67,6 +73,7 @@ def verify(
     form: str,
     *,
     warm: bool,
+    record: bool,
     attempts: int,
     min_share: float,
     wait: float,
@@ -82,18 +89,43 @@ def verify(
     from cacheunit_build.endpoints.verify import verify as verify_artifacts
     from cacheunit_build.reports.verify import verify_blocks, verify_json, warm_up_blocks
 
-    settings = VerifySettings(attempts=attempts, wait=wait, min_share=min_share, warm=warm, model=model)
+    settings = VerifySettings(
+        attempts=attempts,
+        wait=wait,
+        min_share=min_share,
+        warm=warm,
+        model=model,
+        record_day=today() if record else None,
+    )
     changed = narrowed(context, selection, since)
     results: list[VerifyResult] = []
     with open_endpoint(url, key_env, max_requests, timeout) as endpoint:
         for result in () if changed is None else verify_artifacts(context.adapters(), endpoint, changed, settings):
             _report_progress(context, result)
             results.append(result)
+    if record:
+        _record(context, results)
     if form == "json":
         print_json(verify_json(results))
     elif changed is not None:
         print_blocks(warm_up_blocks(results) if warm else verify_blocks(results))
     return OK if has_passed(results) else DIFFERENT
+
+
+def _record(context: Context, results: Sequence[VerifyResult]) -> None:
+    """Writes the counts that responses reported into the counts file."""
+    from cacheunit_build.endpoints.calibrate import record
+
+    counts = [result.recorded for result in results if result.recorded is not None]
+    record(context.adapters(), counts)  # opened again, since others may have written meanwhile
+    for result in results:
+        if result.recorded is None and result.verdict != "warm-up":
+            name = f"{result.prefix} for {result.target}"
+            context.remark(
+                f"note: {name}: not recorded, since no two responses report the same tokens at the last marker"
+            )
+    if counts:
+        context.remark(f'{len(counts):,} recorded in {COUNTS_FILE}: run "cacheunit build"')
 
 
 def _report_progress(context: Context, result: VerifyResult) -> None:

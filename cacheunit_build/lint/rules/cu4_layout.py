@@ -101,7 +101,7 @@ def volatile_before_stable(
         count: text -> number of tokens.
     """
     tokens, unit = artifact.entry.tokens, cache.unit_or_none(artifact.margin)
-    before = count(artifact.framed_prefix[:offset])
+    before = artifact.scale(count(artifact.framed_prefix[:offset]))
     after = tokens - before
     if after < (unit or _LONG):
         return None
@@ -131,7 +131,8 @@ def below_minimum(artifact: Artifact, cache: CacheRule) -> Problem | None:
             f"{at_most}{tokens.high:,} static tokens, {least - tokens.high:,} below {name}: nothing is cached"
         )
     if cached is None:
-        estimate = f"~{tokens.tokens:,} static tokens (±{artifact.margin * 100:.0f} %)"
+        off = f"{tokens.high - tokens.tokens:,} tokens" if artifact.entry.counted == "recorded" else ""
+        estimate = f"~{tokens.tokens:,} static tokens (±{off or f'{artifact.margin * 100:.0f} %'})"
         message = f"{estimate}, too close to {name} to tell whether anything is cached"
         return BELOW_MINIMUM.problem(message, severity="info")
     if cache.marker is not None and not artifact.entry.markers:
