@@ -16,7 +16,9 @@ from cacheunit_build import CacheunitError, load
 from cacheunit_build.cli import main as cli
 from cacheunit_build.cli.fast_path import unchanged_output
 from cacheunit_build.domain.file_names import readable_name, variant_name
+from cacheunit_build.domain.recorded_count import RecordedCount, RecordedCounts
 from cacheunit_build.domain.selection import NamePattern, axis_patterns, is_path_match, literal_glob
+from cacheunit_build.lockfile.counts import counts_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -345,6 +347,29 @@ def test_changed_settings_change_every_prefix(committed: Project) -> None:
     assert explained(committed, "--changed-since", "HEAD") == []
     committed.edit("cacheunit.toml", "unit = 16", "unit = 32")
     assert explained(committed, "--changed-since", "HEAD") == ALL
+
+
+def test_a_recorded_count_changes_the_artifact_that_it_counts(committed: Project) -> None:
+    prompts = {f"prefixes/{name}.yaml": "system: solo.j2\ntargets: [openai]\n" for name in ("one", "two")}
+    counts = [
+        RecordedCount(
+            prefix=name, target="openai", model="m", request=f"sha256:{'0' * 64}", tokens=5, margin=0, how="counted",
+            day="2026-12-01", estimate=5, vocabulary=f"sha256:{'1' * 64}",
+        )
+        for name in ("one", "two")
+    ]  # fmt: skip
+    committed.write({**prompts, "cacheunit.counts": counts_bytes(RecordedCounts(counts[:1]))})
+    git(committed.root, "add", "-A")
+    git(committed.root, "commit", "-qm", "counted")
+    committed.write({"cacheunit.counts": counts_bytes(RecordedCounts(counts))})
+    assert explained(committed, "--changed-since", "HEAD") == ["two"]
+
+
+def test_verify_sends_nothing_where_nothing_changed(committed: Project) -> None:
+    ran = committed.run("verify", "http://127.0.0.1:9", "--changed-since", "HEAD", "--format", "json")
+    assert (ran.code, ran.json) == (0, {"ok": True, "results": []})
+    ran = committed.run("verify", "http://127.0.0.1:9", "--changed-since", "HEAD")
+    assert (ran.code, ran.out, "no selected prefix changed since" in ran.err) == (0, "", True)
 
 
 @pytest.mark.parametrize("command", ["lint", "explain"])

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 from cacheunit_build.builder.up_to_date import reusable_records
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import SETTINGS_FILES
+from cacheunit_build.domain.file_names import COUNTS_FILE, SETTINGS_FILES
 from cacheunit_build.domain.selection import Selection
 from cacheunit_build.domain.settings import SettingsKeys
+from cacheunit_build.lockfile.counts import read_counts
 from cacheunit_build.parsing.settings import parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cacheunit_build.domain.artifact import ArtifactRecord
+    from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.protocols import Adapters, SourceFiles
+    from cacheunit_build.domain.recorded_count import RecordedCount
 
 _WITHOUT_EFFECT = ("build", "gate")
 """The settings that change no artifact."""
@@ -40,8 +43,8 @@ def changed_since(adapters: Adapters, selection: Selection, old: SourceFiles) ->
     reuse = reusable_records(adapters.records, adapters.files.fingerprint)
     records = compile_or_fail(adapters, selection, reuse=reuse).records
     if _settings_of(old) == _settings_of(adapters.files):
-        fingerprint_of = cache(_fingerprints(old))
-        records = tuple(record for record in records if _has_changed(record, fingerprint_of))
+        changes = _InputChanges(old, adapters.files)
+        records = tuple(record for record in records if changes.affect(record))
     names = tuple(dict.fromkeys(record.prefix for record in records))
     return Selection(names=names, targets=selection.targets) if names else None
 
@@ -56,6 +59,36 @@ def _settings_of(files: SourceFiles) -> dict[str, object] | None:
     return {key: getattr(settings, key) for key in keys if key not in _WITHOUT_EFFECT}
 
 
+class _InputChanges:
+    """The inputs that differ between two versions of a project."""
+
+    def __init__(self, old: SourceFiles, new: SourceFiles) -> None:
+        self._old_counts, self._new_counts = _counts_by_artifact(old), _counts_by_artifact(new)
+        self._fingerprint_of = cache(_fingerprints(old))
+
+    def affect(self, record: ArtifactRecord) -> bool:
+        """Returns whether an input of an artifact is not as it was; of the recorded counts, its own are one."""
+        for lookup in record.lookups:
+            if lookup.path == COUNTS_FILE:
+                if self._old_counts.get(record.key) != self._new_counts.get(record.key):
+                    return True
+            elif self._fingerprint_of(lookup.path) != lookup.fingerprint:
+                return True
+        return False
+
+
+def _counts_by_artifact(files: SourceFiles) -> dict[ArtifactKey, set[RecordedCount]]:
+    """Returns the recorded counts of each artifact; none where they have faults."""
+    counts: dict[ArtifactKey, set[RecordedCount]] = {}
+    try:
+        recorded = read_counts(files).counts.values()
+    except CacheunitError:
+        return counts
+    for count in recorded:
+        counts.setdefault((count.prefix, count.target), set()).add(count)
+    return counts
+
+
 def _fingerprints(files: SourceFiles) -> Callable[[str], str | None]:
     """Returns a function from a path to the fingerprint of the file; of one that cannot be read, it is another text."""
 
@@ -66,7 +99,3 @@ def _fingerprints(files: SourceFiles) -> Callable[[str], str | None]:
             return "unreadable"
 
     return fingerprint_of
-
-
-def _has_changed(record: ArtifactRecord, fingerprint_of: Callable[[str], str | None]) -> bool:
-    return any(fingerprint_of(lookup.path) != lookup.fingerprint for lookup in record.lookups)
