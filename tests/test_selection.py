@@ -108,6 +108,12 @@ def test_a_name_is_a_prefix_a_variant_a_folder_or_a_glob(
         assert office.run("build", *names).code == 2
 
 
+def test_a_folder_with_brackets_in_its_name_is_no_glob(office: Project) -> None:
+    office.write({f"prefixes/{folder}/x.yaml": "system: solo.j2\n" for folder in ("b[1]", "b1")})
+    office.build()
+    assert selected(office, "b[1]") == selected(office, "b[1]/") == ["b[1]/x"]
+
+
 def test_a_prefix_comes_before_a_folder_of_its_name(office: Project) -> None:
     office.write({"prefixes/support.yaml": "system: solo.j2\n"})
     office.build()
@@ -419,9 +425,14 @@ def test_behind_the_command_a_folder_replaces_one_before_it(office: Project, tmp
     assert office.cacheunit("-C", office.root, "check", "-C", tmp_path).code == 2
 
 
-def test_the_commands_of_a_group_take_the_options_too(office: Project) -> None:
+def test_the_commands_of_a_group_take_the_options_too(
+    office: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # if the option had no effect, this repository would be set up
     git(office.root, "init", "-q")
-    assert office.cacheunit("git", "setup", "-C", office.root).code == 0
+    for words in (("git", "setup", "-C", office.root), ("git", "-C", office.root, "setup")):
+        assert office.cacheunit(*words).code == 0
+        assert b"merge=cacheunit" in office.read(".gitattributes")
 
 
 def test_the_fast_path_reads_the_same_command_lines(office: Project) -> None:
