@@ -524,10 +524,10 @@ def test_targets_lists_cache_rules_and_shows_the_evidence_of_one_target(shop: Pr
     ran = shop.run("targets")
     rows = {line.split()[0]: line.split() for line in ran.out.splitlines()}
     assert (ran.code, ran.err) == (0, "")
-    assert rows["deepseek-v4"][1:6] == ["blocks", "128", "0", "0.02", "1.0"]
+    assert rows["deepseek-v4"][1:6] == ["blocks", "128", "0", "0.0333", "1.0"]
     assert "openai-chat" in rows["deepseek-v4"]
     assert rows["small"][2] == "16"
-    page = shop.run("targets", "deepseek-v4-flash").out
+    page = shop.run("targets", "deepseek-v4-pro").out
     assert page.startswith("deepseek-v4\n")
     assert len(re.findall(r"^  (documented|measured|inferred), checked 2\d{3}-\d\d-\d\d: ", page, re.MULTILINE)) >= 3
 

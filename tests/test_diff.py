@@ -537,11 +537,13 @@ def test_breakpoints_serve_complete_content_blocks_only(project: Project) -> Non
 
 
 MARKED_SETTINGS = (
-    'targets = ["marked", "keyed"]\n[target.marked]\nrequest = "anthropic-messages"\n'
+    'targets = ["marked", "keyed", "claude", "nova"]\n[target.marked]\nrequest = "anthropic-messages"\n'
     'tokenizer = {estimate = "deepseek-v4", margin = 0.2}\n'
     'cache = {kind = "breakpoints", minimum = 50, read = 0.1, write = 1.25, marker = "cache_control"}\n'
     '[target.keyed]\nextends = "marked"\nrequest = "openai-responses"\n'
     'cache = {marker = "prompt_cache_breakpoint", key = "prompt_cache_key"}\n'
+    '[target.claude]\nextends = "marked"\nrequest = "bedrock-converse"\ncache = {marker = "cachePoint"}\n'
+    '[target.nova]\nextends = "claude"\nrequest = "bedrock-nova"\n'
 )
 
 
@@ -590,7 +592,9 @@ def test_an_old_marker_is_served_up_to_twenty_blocks_in_front_of_a_new_one(
     project.edit("prefixes/a.yaml", "plan.j2]", f"plan.j2, {', '.join(names)}]")
     served = still_cached(project, copy)
     assert served["a@plan=free marked"] == (end if old_end_is_found else head)
+    assert served["a@plan=free claude"] == served["a@plan=free marked"]
     assert served["a@plan=free keyed"] == head  # no block in front of a marker is looked up there
+    assert served["a@plan=free nova"] == head
 
 
 def test_the_same_text_in_other_blocks_is_not_claimed_to_be_cached(marked: tuple[Project, Path]) -> None:
@@ -616,7 +620,26 @@ def test_a_renamed_manifest_keeps_its_entries_only_where_no_key_chooses_the_cach
     project, copy = marked
     end = markers_of(project)["marked"][-1]
     project.path("prefixes/a.yaml").rename(project.path("prefixes/c.yaml"))
-    assert still_cached(project, copy) == {"c@plan=free marked": end, "c@plan=free keyed": 0}
+    kept = dict.fromkeys(("c@plan=free marked", "c@plan=free claude", "c@plan=free nova"), end)
+    assert still_cached(project, copy) == {**kept, "c@plan=free keyed": 0}
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "settings", "manifest"),
+    [("prefixes/a.yaml", 3, "", "cache: {ttl: 1h}\n"), ("cacheunit.toml", 1, 'project = "other"\n', "")],
+)
+def test_a_changed_lifetime_or_cache_key_is_named_as_a_change_of_the_cache(
+    marked: tuple[Project, Path], path: str, line: int, settings: str, manifest: str
+) -> None:
+    project, copy = marked
+    lifetimes = MARKED_SETTINGS.replace("minimum = 50", 'minimum = 50, lifetimes = {"*" = 2.0}')
+    (copy / "cacheunit.toml").write_text(lifetimes, encoding="utf-8")
+    project.write({"cacheunit.toml": settings + lifetimes})
+    project.write({"prefixes/a.yaml": project.read("prefixes/a.yaml") + manifest.encode()})
+    report = project.run("diff", "--against", copy, "--target", "keyed", "--format", "json")
+    (change,) = changes(report).values()
+    assert change["first_change"]["part"] == "cache"
+    assert change["first_change"]["source"] == {"path": path, "line": line}
 
 
 def test_a_former_entry_that_may_be_below_the_minimum_leaves_an_added_artifact_unknown(

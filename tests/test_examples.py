@@ -189,6 +189,11 @@ WRONG = {
         7,
         'two tool calls have the id "call00001"',
     ),
+    "an id twice, each with a result": (
+        CALL.replace("]", ", {name: refund, id: call00001}]") + "\n  - {role: tool, text: x}" * 2 + ANSWER,
+        7,
+        'two tool calls have the id "call00001"',
+    ),
     "neither text nor calls": ("\n  - {role: assistant}\n", 5, 'needs "template", "text" or "tool_calls"'),
     "a blank text beside calls": (
         CALL + '\n    text: " "' + "\n  - {role: tool, text: x}" + ANSWER,

@@ -11,16 +11,16 @@ from google.genai import types
 
 from cacheunit_build import CacheunitError, load
 from cacheunit_build.domain.prompt import Tool, ToolCall, Turn
-from cacheunit_build.request_formats.base import Marker, MarkerPlace, PrefixParts
 from cacheunit_build.request_formats.formats import FORMATS
+from cacheunit_build.request_formats.parts import Marker, MarkerPlace, PrefixParts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from conftest import Project
 
-    from cacheunit_build.request_formats.base import PartName
+    from cacheunit_build.request_formats.parts import PartName
 
 POINT = {"cachePoint": {"type": "default"}}
 SCHEMA = {"type": "object", "properties": {}}
@@ -89,6 +89,20 @@ def test_only_claude_takes_a_marker_among_the_tools() -> None:
     tools_alone = PrefixParts(blocks=(), tools=(SEARCH,))
     assert FORMATS["bedrock-converse"].last_markable(tools_alone) == MarkerPlace(part="tools", index=0)
     assert FORMATS["bedrock-nova"].last_markable(tools_alone) is None
+
+
+@pytest.mark.parametrize(
+    ("turns", "place"),
+    [
+        (TURNS, MarkerPlace(part="examples", index=4)),
+        (TURNS[:4], MarkerPlace(part="examples", index=0)),
+        (TURNS[1:4], MarkerPlace(part="system", index=1)),
+    ],
+)
+def test_nova_takes_no_marker_behind_the_result_of_a_tool(turns: Sequence[Turn], place: MarkerPlace) -> None:
+    prefix = PrefixParts(blocks=("One.", "Two."), tools=(SEARCH,), turns=turns)
+    assert FORMATS["bedrock-nova"].last_markable(prefix) == place
+    assert FORMATS["bedrock-converse"].last_markable(prefix) == prefix.last
 
 
 def test_a_fragment_of_gemini_has_the_order_of_its_client() -> None:
@@ -274,6 +288,19 @@ def test_a_config_of_another_type_is_refused(prefix: Callable[[str, str], Any], 
         prefix("long", "gemini").request([HI], config=config)
 
 
+def _nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("config", [{1: 2}, {"tool_config": {1: 2}}, _nested(5_000)])
+def test_a_config_that_is_no_json_is_a_type_error(prefix: Callable[[str, str], Any], config: Any) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError, match=r"config has the key 1, which must be a str|nested too deeply"):
+        prefix("long", "gemini").request([HI], config=config)
+
+
 def test_messages_are_objects_of_the_client_too(prefix: Callable[[str, str], Any]) -> None:
     said = types.Content(role="model", parts=[types.Part(text="Hello.")])
     assert prefix("long", "gemini").request([HI, said, HI])["contents"][1] is said
@@ -390,3 +417,36 @@ def test_tools_are_no_options_of_a_manifest(project: Project) -> None:
     ran = project.run("build")
     assert ran.code == 2
     assert 'short.yaml:3: "toolConfig.tools" is a part of the prefix, not an option' in ran.err
+
+
+@pytest.mark.parametrize(
+    ("examples", "line", "message"),
+    [
+        ("- {role: assistant, text: Hi}", 4, "examples that do not begin with a message of the user"),
+        ("- {role: user, text: A}\n- {role: user, text: B}", 5, "two messages of the user in succession"),
+        (
+            "- {role: user, text: A}\n- {role: assistant, text: B}\n- {role: assistant, text: C}",
+            6,
+            "two messages of the assistant in succession",
+        ),
+    ],
+)
+def test_examples_that_do_not_alternate_are_a_fault_for_converse_only(
+    project: Project, examples: str, line: int, message: str
+) -> None:
+    manifest = f"system: a.j2\ntargets: [{CONVERSE}, anthropic-1024]\nexamples:\n{examples}\n"
+    project.write({"templates/a.j2": "Text.", "prefixes/a.yaml": manifest})
+    ran = project.run("build")
+    assert f'error: prefixes/a.yaml:{line}: target "{CONVERSE}" refuses {message}' in ran.err
+    assert (ran.code, ran.err.count("error: ")) == (2, 1)
+    assert project.run("build", "--target", "anthropic-1024").code == 0
+
+
+def test_the_first_message_behind_the_examples_is_of_the_other_role(project: Project) -> None:
+    manifest = f"system: a.j2\ntargets: [{CONVERSE}]\nexamples: [{{role: user, text: A}}]\n"
+    project.write({"templates/a.j2": "Text.", "prefixes/a.yaml": manifest})
+    project.build()
+    loaded = load("a", root=project.root)
+    assert 'messages[0] has the role "user", as the last example' in refusal(loaded, [HELLO])
+    answer = {"role": "assistant", "content": [{"text": "B"}]}
+    assert len(loaded.request([answer, HELLO])["messages"]) == 3

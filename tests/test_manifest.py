@@ -51,7 +51,7 @@ def test_all_faults_are_reported_at_once_each_with_its_line() -> None:
         "system: 3\ntargts: [a]\nbudget: 1e3\npadding: sometimes\nvariables: [a]\ndata: {d: 5}\nexamples: [{role: x}]\n"
     )
     assert reported(text) == [
-        '1: "system" must be a list, not 3',
+        '1: "system" must be text or a list, not 3',
         '2: unknown key "targts"',
         "3: \"budget\" must be a whole number, not '1e3'",
         "4: \"padding.mode\" must be 'auto', 'always' or 'off', not 'sometimes'",
@@ -132,7 +132,24 @@ def test_strip_names_front_matter_once() -> None:
     assert manifest("system: a\nstrip: [front-matter]").strip == ("front-matter",)
     assert reported("system: a\nstrip: [front-matter, front-matter]") == ['2: "strip" names "front-matter" twice']
     assert reported("system: a\nstrip: comments") == ["2: \"strip[0]\" must be 'front-matter', not 'comments'"]
-    assert reported("system: a\nstrip: true") == ['2: "strip" must be a list, not true']
+    assert reported("system: a\nstrip: true") == ['2: "strip" must be text or a list, not true']
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("system: 3", '1: "system" must be text or a list, not 3'),
+        ("system: [[a]]", '1: "system[0]" must be text'),
+        ("system: [null]", '1: "system[0]" must be text'),
+        ("system: a\npadding: 3", '2: "padding" must be text or a mapping, not 3'),
+        ("system: a\ncache: {ttl: 1}", '2: "cache.ttl" must be text or a mapping, not 1'),
+        ("system: a\ncache: {ttl: ''}", '2: "" is not a lifetime'),
+        ("system: a\ntools: t.json", "2: \"tools\" must be a list, not 't.json'"),
+        ("system: a\noptions: {response_schema: null}", '2: option "response_schema" has no value'),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_one_fault_that_names_every_form(text: str, fault: str) -> None:
+    assert reported(text) == [fault]
 
 
 def test_settings_are_read_from_either_file_and_have_defaults() -> None:

@@ -117,6 +117,18 @@ def test_the_shared_marker_ends_the_last_block_that_reads_no_axis(
     assert [mark is not None for mark in marks(fragment(family, name=name)["system"])] == marked
 
 
+@pytest.mark.parametrize(
+    "condition", ["{% if plan == 'pro' %}For pro.{% endif %}", " {% if plan == 'pro' %}P{% endif %} "]
+)
+def test_a_block_that_is_blank_in_one_variant_leaves_the_shared_one_as_it_is(family: Project, condition: str) -> None:
+    family.write({"templates/plan.md": f"{condition}\n"})
+    built(family, FAMILY.format(targets="anthropic-512"))
+    free, pro = (fragment(family, name=f"a@plan={plan}")["system"] for plan in ("free", "pro"))
+    assert free[0] == pro[0]
+    assert marks(free) == [EPHEMERAL, EPHEMERAL]
+    assert marks(pro) == [EPHEMERAL, None, EPHEMERAL]
+
+
 def test_a_build_of_one_variant_places_its_markers_as_a_build_of_all(family: Project) -> None:
     built(family, FAMILY.format(targets="anthropic-512"))
     before = family.read("build/a@plan=pro/anthropic-512.json")
@@ -183,6 +195,13 @@ def test_a_lifetime_of_the_whole_request_is_an_option_of_it(family: Project) -> 
     artifact = built(family, FAMILY.format(targets="openai-legacy") + "cache: {ttl: 24h}\n", "openai-legacy")
     assert fragment(family, "openai-legacy")["prompt_cache_retention"] == "24h"
     assert artifact["lifetimes"] == ["24h"]
+
+
+@pytest.mark.parametrize("target", ["openai-legacy", "gemini-explicit"])
+def test_a_lifetime_that_a_target_has_no_marker_for_is_named(family: Project, target: str) -> None:
+    artifact = built(family, FAMILY.format(targets=target) + "cache: {ttl: {tools: 24h}}\n", target)
+    assert "24h is not used: the target has one lifetime for all, that of the prefix" in artifact["reason"]
+    assert artifact["lifetimes"] == []
 
 
 def test_the_price_of_a_lifetime_is_that_of_its_marker(family: Project, tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_include_can_bring_back_an_excluded_combination_for_another_target() -> 
 
 @pytest.mark.parametrize("pattern", ["MODEL", "OTHER", "NAME", "MODEL*", "NAME*"])
 def test_a_target_is_matched_by_its_name_its_models_and_what_the_manifest_calls_it(pattern: str) -> None:
-    target = next(target for target in known_targets().values() if len(target.models) > 1)
-    model, other, *_ = target.models
+    target = next(target for target in known_targets().values() if len(target.model_ids) > 1)
+    model, other, *_ = target.model_ids
     pattern = pattern.replace("MODEL", model).replace("OTHER", other).replace("NAME", target.name)
     text = f"system: a\ntargets: [{model}]\nmatrix: {{m: [1, 2], exclude: [{{m: 1, target: '{pattern}'}}]}}"
     manifest = parse_manifest(text.encode(), name="p", path="prefixes/p.yaml")

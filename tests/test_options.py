@@ -126,7 +126,12 @@ def test_options_of_each_provider_are_those_that_its_documentation_names() -> No
 
     assert effects("anthropic-512").items() >= {"tools": "front", "speed": "cache", "thinking": "examples"}.items()
     assert effects("openai").items() >= {"text.format": "front", "text_format": "front"}.items()
-    assert effects("deepseek-v4") == {"tools": "text", "response_format": "text", "reasoning_effort": "front"}
+    assert effects("deepseek-v4") == {
+        "tools": "text",
+        "response_format": "text",
+        "reasoning_effort": "front",
+        "thinking.type": "examples",
+    }
     assert effects("vllm").items() >= {"chat_template_kwargs": "text", "add_special_tokens": "front"}.items()
     assert effects("sglang").items() >= {"lora_path": "cache"}.items()
     assert "tool_choice" in effects("sglang")
@@ -171,6 +176,7 @@ source = "our server"
     assert [(option.name, option.effect) for option in options] == [
         ("response_format", "text"),
         ("reasoning_effort", "front"),
+        ("thinking.type", "examples"),
         ("tools", "front"),
         ("persona", "front"),
     ]
@@ -205,7 +211,7 @@ def test_targets_shows_the_options_with_their_evidence(project: Project) -> None
     ) in text
     (target,) = project.run("targets", "deepseek-v4", "--format", "json").json["targets"]
     (effort,) = (option for option in target["options"] if option["name"] == "reasoning_effort")
-    assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-11-30")
+    assert (effort["effect"], effort["neutral"], effort["checked"]) == ("front", ["low"], "2026-12-01")
 
 
 # Manifests
@@ -233,6 +239,25 @@ def test_a_part_an_empty_value_and_a_repeated_option_are_faults(options: str, me
     with pytest.raises(CacheunitError) as caught:
         parse_manifest(text.encode(), name="p", path="prefixes/p.yaml")
     assert [(fault.line, fault.message) for fault in caught.value.faults] == [(3, message)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("{text_format: x}", 'option "text_format" is an argument of a client, not of the API'),
+        (
+            "{previous_response_id: x}",
+            'option "previous_response_id" names what the provider stores, which no build can freeze',
+        ),
+        (
+            "{conversation: {id: x}}",
+            'option "conversation.id" names what the provider stores, which no build can freeze',
+        ),
+    ],
+)
+def test_an_option_that_no_build_can_freeze_is_a_fault(sources: Project, options: str, message: str) -> None:
+    sources.write({"prefixes/a.yaml": f"system: a.j2\ntargets: [openai]\noptions: {options}\n"})
+    assert [(fault["line"], fault["message"]) for fault in faults_of(sources)] == [(3, message)]
 
 
 def test_an_option_that_no_target_lists_is_a_fault_at_its_line(sources: Project) -> None:
@@ -446,7 +471,7 @@ def test_the_lock_has_the_options_of_a_target_with_what_its_frame_was_counted_wi
     assert targets["framed"]["options"]["chat_template_kwargs"] == {"effect": "text", "neutral": [{"lang": "de"}]}
     assert targets["framed"]["options"]["tools"] == {"effect": "text", "neutral": [[]]}
     assert targets["encoded"]["options"]["reasoning_effort"] == {"effect": "front", "neutral": ["low"]}
-    assert targets["encoded"]["models"] == ["deepseek-v4-flash", "deepseek-v4-pro"]
+    assert targets["encoded"]["models"] == ["deepseek-v4-pro"]
     assert sources.check()["ok"]
     sources.edit("cacheunit.toml", 'lang = "de"', 'lang = "en"')
     assert {"profile"} <= {kind for kind, _ in sources.drift()}

@@ -149,9 +149,9 @@ def test_mode_always_pads_at_any_cost_and_mode_off_never_pads(tokens: int, unit:
 
 @pytest.mark.parametrize(
     ("tokens", "action", "goal"),
-    [(127, "pad", 128), (128, "aligned", None), (130, "unpaid", None), (141, "unpaid", None), (142, "pad", 256)],
+    [(127, "pad", 128), (128, "aligned", None), (130, "unpaid", None), (143, "unpaid", None), (144, "pad", 256)],
 )
-def test_deepseek_is_padded_from_fourteen_tokens_after_a_full_unit(tokens: int, action: str, goal: int | None) -> None:
+def test_deepseek_is_padded_from_sixteen_tokens_after_a_full_unit(tokens: int, action: str, goal: int | None) -> None:
     plan = plan_for(tokens, known_targets()["deepseek-v4"].cache)
     assert (plan.action, plan.goal) == (action, goal)
 

@@ -153,7 +153,7 @@ def test_a_model_prices_the_targets_that_list_it_in_any_spelling_and_those_that_
     prices = TargetPrices(Listed, "claude-sonnet-5")
     priced = {name for name, target in known.items() if prices.of(target) is not None}
     assert "anthropic-1024" in priced
-    assert priced >= {name for name, target in known.items() if not target.models}
+    assert priced >= {name for name, target in known.items() if not target.model_ids}
     assert not priced & {"openai", "openai-legacy", "deepseek-v4", "anthropic-512"}
     assert not list(prices.notes(known.values()))
 
@@ -163,10 +163,10 @@ def test_several_models_and_none_asked_for_load_no_price_list() -> None:
         raise AssertionError
 
     prices = TargetPrices(load)
-    target = Target(name="t", request="text", models=("a", "b"))
+    target = Target(name="t", request="text", model_ids=("a", "b"))
     assert prices.of(target) is None
     assert not list(prices.notes([target]))
-    counted = TargetPrices(Listed).of(replace(target, models=("a", "model-a"), count_model="model-a"))
+    counted = TargetPrices(Listed).of(replace(target, model_ids=("a", "model-a"), count_model="model-a"))
     assert counted is not None
     assert counted[0].input == 4
 

@@ -74,7 +74,7 @@ def mark(project: Project) -> Path:
 
 def refusal(project: Project, reason: str) -> str:
     digest = hashlib.sha256(project.read("model/encode.py")).hexdigest()
-    refused = f"{reason} refuses to run this Python file of the project (sha256 {digest})"
+    refused = f"{reason} refuses to run this Python file (sha256 {digest})"
     return f'model/encode.py: target "mine": {refused}'
 
 

@@ -295,6 +295,7 @@ def test_lines_of_errors_behind_front_matter_are_those_of_the_file() -> None:
         ("---", '1: the front matter does not end: there is no second line "---"'),
         ("---\na: b\n --- \n---x", '1: the front matter does not end: there is no second line "---"'),
         ("---\n\nA rule above: and below.\n\n---\n", None),
+        ("---\n\n# A title between rules\n\n---\n", "2: not the front matter of a file: the line is no YAML key"),
         ("---\n\nA rule above and below.\n\n---\n", "3: not the front matter of a file: the line is no YAML key"),
         ("---\n{% include 'b.j2' %}\n---\n", "2: not the front matter of a file: the line is no YAML key"),
     ],

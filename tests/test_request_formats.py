@@ -17,14 +17,14 @@ from openai.types.chat import completion_create_params as openai_chat
 from openai.types.responses import response_create_params as openai_responses
 
 from cacheunit_build.compiler.estimated_frame import concatenated
-from cacheunit_build.compiler.loaded_target import fixed_frame
+from cacheunit_build.compiler.frame import fixed_frame
 from cacheunit_build.compiler.request_bodies import segment_fingerprints
 from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import Conversation, Rendered, Tool, Turn
 from cacheunit_build.domain.target import Frame
-from cacheunit_build.request_formats.base import Marker, PrefixParts
 from cacheunit_build.request_formats.formats import FORMATS
+from cacheunit_build.request_formats.parts import Marker, PrefixParts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -67,7 +67,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 MODELS: dict[str, dict[str, Any]] = {
-    "text": {"model": "deepseek-v4-flash"},
+    "text": {"model": "deepseek-v4-pro"},
     "openai-chat": {"model": "gpt-5"},
     "openai-responses": {"model": "gpt-5.6"},
     "anthropic-messages": {"model": "claude-opus-5-5", "max_tokens": 9},

@@ -767,7 +767,8 @@ def test_a_further_key_is_sent_by_the_formats_that_know_it_and_left_out_elsewher
     assert "left out of 1 tool, since format openai-responses lacks it: eager_input" in reason(project, "openai")
     assert "openai-chat lacks it: allowed_callers, defer_loading, eager" in reason(project, "openai-legacy")
     assert "left out" not in reason(project, "anthropic-1024")
-    assert "1 tool with defer_loading counted in full" in reason(project, "anthropic-1024")
+    assert "1 tool with defer_loading counted in full" in reason(project, "openai")
+    assert "not counted, since defer_loading keeps it out of the prefix: search" in reason(project, "anthropic-1024")
 
 
 def test_a_further_key_does_not_depend_on_the_order_of_keys(project: Project) -> None:
@@ -776,6 +777,29 @@ def test_a_further_key_does_not_depend_on_the_order_of_keys(project: Project) ->
     examples = [dict(reversed(item.items())) for item in FURTHER["input_examples"]]
     write_prefix(project, dict(reversed((BODY | FURTHER | {"input_examples": examples}).items())), "[anthropic-1024]")
     assert project.drift() == []
+
+
+@pytest.mark.parametrize(
+    ("last", "system"),
+    [
+        (BODY | {"name": "rare", "defer_loading": True}, ""),
+        (BODY | {"name": "rare", "defer_loading": True}, "system: a.md.j2\n"),
+        ({"type": "mcp_toolset", "mcp_server_name": "a", "default_config": {"defer_loading": True}}, ""),
+    ],
+)
+def test_no_marker_is_on_a_deferred_tool_and_its_tokens_are_not_counted(
+    project: Project, last: Json, system: str
+) -> None:
+    first = BODY | {"description": "Finds a document by its words. " * 600}
+    tokens = []
+    for tools in ([first], [first, last]):
+        project.write({"t.json": json.dumps(tools), "templates/a.md.j2": "A text. " * 2000})
+        project.write({"prefixes/a.yaml": f"targets: [anthropic-1024]\n{system}tools: [t.json]\n"})
+        project.build()
+        marked = ["cache_control" in tool for tool in sent_tools(project, "anthropic-1024")]
+        assert marked == [True, False][: len(tools)]
+        tokens.append(project.run("build", "--format", "json").json["artifacts"][0]["tokens"])
+    assert tokens[0] == tokens[1]
 
 
 def test_an_output_schema_keeps_the_order_of_its_properties(project: Project) -> None:
@@ -928,7 +952,7 @@ def test_the_list_of_an_mcp_server_is_a_tool_file(answer: bool) -> None:
         ({"jsonrpc": "2.0", "id": 1, "error": {"code": 1}}, 1, "the JSON-RPC answer has no list of tools"),
         ({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}, 1, "the JSON-RPC answer has no list of tools"),
         ({"tools": {}}, 2, '"tools" must be a list'),
-        ({"tools": []}, None, "the file contains no tools"),
+        ({"tools": []}, 2, "the file contains no tools"),
         ({"result": {"tools": [{"name": "a"}, 5]}, "jsonrpc": "2.0"}, 7, "a tool must be a mapping"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build.adapters.storage import installed_files
-from cacheunit_build.adapters.tokenizers import loader as loader_module
+from cacheunit_build.adapters.tokenizers import package_files
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.target import TokenizerSpec
@@ -247,7 +247,7 @@ def test_usual_normalizers_are_read() -> None:
 
 
 def test_a_vocabulary_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(loader_module, "MOST_VOCABULARY_BYTES", 1000)
+    monkeypatch.setattr(package_files, "MOST_BYTES", 1000)
     package(tmp_path, monkeypatch, {"big.json": b" " * 1001})
     for spec in (TokenizerSpec(path="big.json"), TokenizerSpec(package="vocabularies", file="big.json")):
         with pytest.raises(CacheunitError, match=r'the vocabulary .*big\.json" is larger'):
@@ -316,7 +316,7 @@ def test_what_is_not_the_name_of_a_package_is_refused(name: str) -> None:
 
 def test_files_of_tiktoken_that_cannot_be_read_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed_files, "package_folders", lambda _: [str(tmp_path)])
-    monkeypatch.setattr(loader_module, "MOST_VOCABULARY_BYTES", 10_000_000)
+    monkeypatch.setattr(package_files, "MOST_BYTES", 10_000_000)
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     os.mkfifo(tmp_path / "fb374d419588a4632f3f557e76b4b70aebbca790")  # the file of o200k_base
     (tmp_path / "data").mkdir()

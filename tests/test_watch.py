@@ -1274,3 +1274,14 @@ def test_a_link_that_disappears_while_it_is_followed_is_no_error(shop: Project) 
     assert symlink_folders(link) == {link.parent.resolve()}
     link.unlink()
     assert symlink_folders(link) == set()
+
+
+def test_an_artifact_whose_request_alone_changes_is_not_reported_as_new(project: Project) -> None:
+    schema = '{"type": "object", "additionalProperties": false, "description": "One."}'
+    project.write({"s.json": schema, "templates/a.md.j2": "You are a tester.\n"})
+    project.write({"prefixes/a.yaml": "system: a.md.j2\ntargets: [openai]\noptions: {response_schema: s.json}\n"})
+    session = watch_session(project)
+    session.build()
+    project.edit("s.json", "One.", "Two.")
+    (line,) = watch_lines(session.build())
+    assert re.fullmatch(r"a for openai: ~\d+ ±35 % tokens, 0 padding, \+0 from the former lock, [\d,]+ ms", line)

@@ -226,12 +226,12 @@ def _changed_files(fingerprint_of: Fingerprints, artifacts: Iterable[Artifact], 
 def _replaced(
     files: ProjectFiles, artifacts: Iterable[Artifact], old: Lock, changed: Mapping[str, bytes], folder: str
 ) -> dict[ArtifactKey, ReplacedArtifact]:
-    """Returns the locked artifacts whose text is about to be replaced, with the old text."""
+    """Returns the locked artifacts of which a file is about to be replaced, with the old text."""
     replaced: dict[ArtifactKey, ReplacedArtifact] = {}
     for artifact in artifacts:
-        text = next(iter(artifact.files(folder)))
+        text, *others = artifact.files(folder)
         entry = old.entries.get(artifact.key)
-        if entry is not None and text in changed:
+        if entry is not None and not changed.keys().isdisjoint((text, *others)):
             replaced[artifact.key] = ReplacedArtifact(entry=entry, text=files.read(text) or b"")
     return replaced
 
@@ -268,5 +268,5 @@ def _save_record(adapters: Adapters, compiled: CompiledProject, new: Lock, lock:
     used = {target: new.targets[target] for _, target in new.entries}
     if record.lock_contents() != replace(new, targets=used):
         record = replace(record, lock=None)
-    adapters.records.save(record, compiled.vocabularies, adapters.files.observed())
+    adapters.records.save(record, compiled.package_files, adapters.files.observed())
     adapters.tokenizers.save_cache()

@@ -84,7 +84,7 @@ def text_counter(context: Context, target: str | None, tokenizer: str | None, un
     """
     from cacheunit_build.compiler.loaded_target import load_target
     from cacheunit_build.compiler.project import read_project
-    from cacheunit_build.targets.loader import named_target
+    from cacheunit_build.targets.lookup import named_target
 
     if target is not None and tokenizer is not None:
         raise click.UsageError("--target and --tokenizer exclude each other")
@@ -92,7 +92,7 @@ def text_counter(context: Context, target: str | None, tokenizer: str | None, un
         return TextCounter(tokenizer=_bare_tokenizer(context, tokenizer), target=None, unit=unit or 0)
     adapters = context.adapters()
     settings, targets = read_project(adapters.files)
-    loaded = load_target(named_target(target or settings.targets[0], targets), adapters)
+    loaded = load_target(named_target(target or settings.targets[0], targets), adapters, system_only=True)
     unit = unit or loaded.target.cache.unit or 0
     return TextCounter(tokenizer=loaded.tokenizer, target=loaded, unit=unit)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered, Tool
     from cacheunit_build.domain.recorded_count import EstimatedRequest
-    from cacheunit_build.request_formats.base import MarkerPlace, PrefixParts
+    from cacheunit_build.request_formats.parts import MarkerPlace, PrefixParts
 
 
 def compile_artifact(
@@ -185,20 +185,13 @@ class _ArtifactCompiler:
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
-        if self._loaded.framed_tools(self._tools) and self._leaves_tools_out():
+        if self._loaded.leaves_tools_out(self._conversation("")):
             yield "the target's frame leaves the tools out"
         if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
             yield note
         if unpadded.change is not None:
             lost = unpadded.first_turn - unpadded.tokens
             yield f"later turns change {lost:,} tokens that requests of one turn share, so these are not counted"
-
-    def _leaves_tools_out(self) -> bool:
-        conversation = replace(self._conversation(""), following=(user_message("a"),))
-        try:
-            return self._loaded.frame(replace(conversation, tools=())) == self._loaded.frame(conversation)
-        except CacheunitError:  # the frame needs tools
-            return False
 
     def padding(self, plan: PaddingPlan) -> tuple[PaddingPlan, str]:
         """Returns the padding text that reaches the plan's goal, and the plan.

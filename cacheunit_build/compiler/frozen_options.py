@@ -13,8 +13,10 @@ from cacheunit_build.domain.front_options import (
     TEMPLATE_VARIABLES,
     agrees,
     nested,
+    not_frozen,
     split_by_name,
 )
+from cacheunit_build.domain.package_file import PackagedEncoder
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -156,8 +158,11 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
         by_another = target.tokenizer is not None and bool(target.tokenizer.margin)
         estimated = by_another or target.frame.estimate is not None
         return {option.name: value} if estimated and isinstance(value, Mapping | list) else {}
+    encoder = target.frame.encoder
+    if isinstance(encoder, PackagedEncoder) and option.name not in encoder.options:
+        return {}
     if option.argument is not None:
-        return {option.argument: value}
+        return {option.argument: option.values.get(value, value) if isinstance(value, str) else value}
     if option.name == TEMPLATE_VARIABLES and isinstance(value, Mapping):
         return value
     first, _, variable = option.name.partition(".")
@@ -178,17 +183,22 @@ def repeated_schema_faults(manifest: Manifest, targets: Sequence[Target]) -> Ite
 
 
 def unlisted_options(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:
-    """Returns a fault for each option of a manifest that none of its targets lists."""
-    names = sorted({option.name for target in targets for option in target.options})
+    """Returns a fault for each option of a manifest that none of its targets lists, or that cannot be frozen."""
+    names = sorted({option.name for target in targets for option in target.options if not_frozen(option.name) is None})
     _, others = split_by_name(nested(_own_options(manifest)), names)
+    problems = {name: problem for name in others if (problem := not_frozen(name)) is not None}
+    faults = [
+        manifest.fault(message, *option_keys(manifest, name), hint=hint) for name, (message, hint) in problems.items()
+    ]
     listed = f"its targets list {', '.join(names)}" if names else "its targets list no options"
-    return [
+    return faults + [
         manifest.fault(
             f'no target of the manifest lists the option "{name}"',
             *option_keys(manifest, name),
             hint=did_you_mean(name, names) or listed,
         )
         for name in others
+        if name not in problems
     ]
 
 

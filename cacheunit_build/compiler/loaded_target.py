@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.compiler.estimated_frame import concatenated, estimated_tokens, joined_parts
+from cacheunit_build.compiler.estimated_frame import estimated_tokens
+from cacheunit_build.compiler.frame import FrameLoader, fixed_frame, refuse_other_fixed_text
 from cacheunit_build.compiler.static_tokens import changes_with_system_message, static_tokens
-from cacheunit_build.compiler.turns import takes_json_arguments
+from cacheunit_build.compiler.system_text import SystemTexts
+from cacheunit_build.compiler.turns import takes_json_arguments, user_message
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.file_names import COUNTS_FILE
 from cacheunit_build.domain.fingerprint import fingerprint, fingerprint_json
@@ -19,7 +21,8 @@ from cacheunit_build.domain.recorded_count import RecordedCounts
 from cacheunit_build.domain.target import FrameEstimate
 from cacheunit_build.lockfile.counts import read_counts
 from cacheunit_build.request_formats.formats import FORMATS
-from cacheunit_build.templating.chat_template import ChatTemplate, load_chat_template
+from cacheunit_build.targets.loader import SHIPPED_ENCODERS
+from cacheunit_build.templating.chat_template import ChatTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +39,15 @@ class LoadedTarget:
     """A target with its vocabulary and its frame.
 
     Attributes:
-        target: the target.
+        target: the target; for prefixes of system text alone, its frame is what is enough for those.
+        whole_frame: the frame of the target, for any prefix.
         tokenizer: its vocabulary.
         frame: returns the text that the model reads of a conversation.
         frame_lookups: the files of the project that the frame was loaded from, and those that were looked for.
         vocabulary_lookups: the files of the project that the vocabulary was loaded from.
+        package_files: the sources of the files outside of the project that it was loaded from, with their sha256.
+        traceable: whether all these files are all that decides its output; an unknown Python encoder may read others.
+        system_texts: counts prefixes by what they share, where the frame is known to put the system text in as it is.
         counts: the recorded counts of the project; none for a target with the model's own vocabulary.
         counts_lookups: the file that has them, which an estimate depends on.
         json_arguments: whether the frame takes the arguments of tool calls as JSON text, not as a mapping.
@@ -48,12 +55,16 @@ class LoadedTarget:
     """
 
     target: Target
+    whole_frame: Frame
     tokenizer: Tokenizer
     frame: Callable[[Conversation], str]
     frame_lookups: tuple[Lookup, ...]
     vocabulary_lookups: tuple[Lookup, ...]
+    package_files: Mapping[str, str]
+    traceable: bool
     moves_system_messages: bool = False
     json_arguments: bool = False
+    system_texts: SystemTexts | None = None
     counts: RecordedCounts = field(default_factory=RecordedCounts)
     counts_lookups: tuple[Lookup, ...] = ()
 
@@ -68,17 +79,12 @@ class LoadedTarget:
         return (*self.frame_lookups, *self.vocabulary_lookups, *self.counts_lookups)
 
     @property
-    def traceable(self) -> bool:
-        """Whether these files are all that decides its output; a Python encoder may read others."""
-        return self.target.frame.encoder is None
-
-    @property
     def identity(self) -> TargetIdentity:
         """What the lock has of it: format, cache rule, options and models, fingerprints of frame and vocabulary."""
         target = self.target
         files = [lookup.fingerprint for lookup in self.frame_lookups if lookup.fingerprint is not None]
-        frame = {**asdict(target.frame), "files": files}
-        if target.frame.estimate is None:
+        frame = {**asdict(self.whole_frame), "files": files}
+        if self.whole_frame.estimate is None:
             del frame["estimate"]  # so that the fingerprint of other frames is that of earlier versions
         return TargetIdentity(
             format=target.request,
@@ -86,13 +92,13 @@ class LoadedTarget:
             frame=fingerprint_json(frame),
             tokenizer=self.tokenizer.identity,
             options=self._locked_options,
-            models=target.models,
+            models=target.model_ids,
         )
 
     @property
     def _locked_options(self) -> dict[str, LockedOption]:
         """The request options that change the front, and a later system message where the frame moves it there."""
-        options = {item.name: _locked_option(item, self.target.frame) for item in self.target.options}
+        options = {item.name: _locked_option(item, self.whole_frame) for item in self.target.options}
         if self.moves_system_messages:
             options[SYSTEM_MESSAGE] = LockedOption(effect="text")
         return options
@@ -117,7 +123,14 @@ class LoadedTarget:
             if static.ids and static.ids[-1] in self.tokenizer.control_ids:
                 return static
         tokenizer = self.tokenizer
-        return static_tokens(self.frame, prefix, tokenizer.encode, tokenizer.control_ids, system_blocks=system_blocks)
+
+        def count(prefix: Conversation) -> StaticTokens:
+            controls = tokenizer.control_ids
+            return static_tokens(self.frame, prefix, tokenizer.encode, controls, system_blocks=system_blocks)
+
+        if self.system_texts is None or system_blocks:
+            return count(prefix)
+        return self.system_texts.static_tokens(prefix, count, tokenizer.encode, tokenizer.control_ids)
 
     def frame_estimate(self, *, has_parts: bool) -> FrameEstimate | None:
         """Returns how a prefix is counted in the model's own vocabulary without a frame; None where it is not.
@@ -141,9 +154,32 @@ class LoadedTarget:
         return bool(self.tokenizer.margin) or self.frame_estimate(has_parts=has_parts) is not None
 
     def framed_tools(self, tools: Sequence[Tool]) -> tuple[Mapping[str, Any], ...]:
-        """Returns the tools that the frame gets: for an exact count without hosted ones, whose text is not known."""
-        framed, estimated = self.request_format.framed_tool, self.is_estimate(has_parts=bool(tools))
-        return tuple(framed(tool) for tool in tools if tool.hosted is None or estimated)
+        """Returns the tools that the frame gets: without those that the provider keeps out of the prefix.
+
+        For an exact count also without hosted ones, whose text is not known.
+        """
+        framed, is_deferred = self.request_format.framed_tool, self.request_format.is_deferred
+        estimated = self.is_estimate(has_parts=bool(tools))
+
+        def make() -> tuple[Mapping[str, Any], ...]:
+            counted = (tool for tool in tools if tool.hosted is None or estimated)
+            return tuple(framed(tool) for tool in counted if not is_deferred(tool))
+
+        return make() if self.system_texts is None else self.system_texts.framed_tools(tools, make)
+
+    def leaves_tools_out(self, prefix: Conversation) -> bool:
+        """Returns whether the frame has no place for the tools of a prefix, so that the model does not read them."""
+        if not prefix.tools:
+            return False
+        texts = self.system_texts
+        return self._leaves_out(prefix) if texts is None else texts.once(prefix, lambda: self._leaves_out(prefix))
+
+    def _leaves_out(self, prefix: Conversation) -> bool:
+        conversation = replace(prefix, following=(user_message("a"),))
+        try:
+            return self.frame(replace(conversation, tools=())) == self.frame(conversation)
+        except CacheunitError:  # the frame needs tools
+            return False
 
     def _all_tokens(self, prefix: Conversation) -> StaticTokens:
         text = self.frame(prefix)
@@ -179,14 +215,20 @@ def _locked_option(option: RequestOption, frame: Frame) -> LockedOption:
     """Returns an option as the lock has it: what the target's frame was counted with is neutral."""
     neutral = option.neutral
     if option.argument is not None and option.argument in frame.arguments:
-        neutral = (frame.arguments[option.argument],)
+        counted = frame.arguments[option.argument]
+        neutral = tuple(value for value, argument in option.values.items() if argument == counted) or (counted,)
     elif option.name == TEMPLATE_VARIABLES and frame.arguments:
         neutral = (dict(frame.arguments),)
     return LockedOption(effect=option.effect, neutral=neutral)
 
 
-def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
+def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = False) -> LoadedTarget:
     """Loads the vocabulary and the frame of a target.
+
+    Args:
+        target: the target.
+        adapters: the project's files, tokenizers and encoders.
+        system_only: load only what prefixes without tools, examples and options need.
 
     Raises:
         CacheunitError: one of them is missing or broken, or the target has no vocabulary at all.
@@ -197,28 +239,35 @@ def load_target(target: Target, adapters: CompileInputs) -> LoadedTarget:
             "or the latter alone, if this is a target of the project"
         )
         raise fail(f'target "{target.name}" has no tokenizer of its own', hint=hint)
+    used = replace(target, frame=target.frame.for_system_text) if system_only else target
     try:
         tokenizer = adapters.tokenizers.load(target.tokenizer)
-        frame, lookups = _load_frame(target, adapters)
-        start = _start_text(target, tokenizer)
+        loaded = FrameLoader(adapters).load(used)
+        refuse_other_fixed_text(used.frame, loaded.frame)
+        start = _start_text(used, tokenizer)
     except CacheunitError as error:
         named = (replace(fault, message=f'target "{target.name}": {fault.message}') for fault in error.faults)
         raise CacheunitError(*named) from None
-    if target.frame.estimate is not None:
+    frame = loaded.frame
+    if used.frame.estimate is not None:
         tokenizer = tokenizer.without_control_tokens()
     if start:
-        tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(target.frame, before=start))
-    may_estimate = bool(tokenizer.margin) or (target.frame.unknown and FORMATS[target.request].has_messages)
+        tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(used.frame, before=start))
+    may_estimate = bool(tokenizer.margin) or (used.frame.unknown and FORMATS[target.request].has_messages)
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
-        target=target,
+        target=used,
+        whole_frame=target.frame,
         tokenizer=tokenizer,
         frame=frame,
-        frame_lookups=lookups,
+        frame_lookups=loaded.lookups,
         vocabulary_lookups=vocabulary,
-        moves_system_messages=not target.frame.plain and changes_with_system_message(frame),
-        json_arguments=not target.frame.plain and takes_json_arguments(frame),
+        package_files={**tokenizer.files, **loaded.package_files},
+        traceable=loaded.encoder_hash is None or loaded.encoder_hash in SHIPPED_ENCODERS,
+        system_texts=SystemTexts() if loaded.encoder_hash in SHIPPED_ENCODERS else None,
+        moves_system_messages=not used.frame.plain and changes_with_system_message(frame),
+        json_arguments=not used.frame.plain and takes_json_arguments(frame),
         counts=read_counts(adapters.files) if may_estimate else RecordedCounts(),
         counts_lookups=(_counts_lookup(adapters.files),) if may_estimate else (),
     )
@@ -242,45 +291,3 @@ def _start_text(target: Target, tokenizer: Tokenizer) -> str:
         hint = "set it: frame.before is the text in front of the prompt"
         raise fail("the tokenizer's post-processor is of an unknown kind: it may put tokens in front", hint=hint)
     return "".join(text for text, _ in tokenizer.start_tokens)
-
-
-def _load_frame(target: Target, adapters: CompileInputs) -> tuple[Callable[[Conversation], str], tuple[Lookup, ...]]:
-    """Returns the frame of a target, and the files of the project that it was loaded from."""
-    frame = target.frame
-    if frame.plain:
-        return _plain_frame(target), ()
-    file, _, function = (frame.chat_template or frame.encoder or "").partition(".py:")
-    path = normal_path(file if frame.chat_template else f"{file}.py")
-    lookups: list[Lookup] = []
-
-    def read(path: str) -> bytes | None:
-        data = adapters.files.read(path)
-        lookups.append(Lookup(path=path, fingerprint=None if data is None else fingerprint(data)))
-        return data
-
-    data = read(path)
-    if data is None:
-        raise fail(f'there is no file "{path}"', hint="the path is relative to the project root")
-    framed: Callable[[Conversation], str]
-    if frame.chat_template is not None:
-        framed = load_chat_template(data, path, frame.arguments, read)
-    else:
-        framed = adapters.encoder(data, path, function, frame.arguments)
-    return framed, tuple(lookups)
-
-
-def _plain_frame(target: Target) -> Callable[[Conversation], str]:
-    """Returns the frame of a target without chat template or encoder."""
-    if target.tokenizer is not None and target.tokenizer.estimate is not None:
-        return concatenated
-    if target.frame.estimate is not None:
-        return joined_parts(target.frame.estimate)
-    fixed, joined = fixed_frame(target.frame), joined_parts(FrameEstimate())
-    if not target.frame.unknown or not FORMATS[target.request].has_messages:
-        return fixed
-    return lambda conversation: (joined if conversation.tools or conversation.turns else fixed)(conversation)
-
-
-def fixed_frame(frame: Frame) -> Callable[[Conversation], str]:
-    """Returns the frame that puts fixed text around the system text; it has no place for tools and examples."""
-    return lambda conversation: f"{frame.before}{conversation.system}{frame.after}{conversation.next_text}"

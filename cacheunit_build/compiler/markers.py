@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.domain.manifest import MARKER_PARTS
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.request_formats.base import Marker, MarkerPlace
+from cacheunit_build.request_formats.parts import Marker, MarkerPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.manifest import Manifest
     from cacheunit_build.domain.prompt import StaticTokens
     from cacheunit_build.domain.recorded_count import CountedTokens
-    from cacheunit_build.request_formats.base import PrefixParts, RequestFormat
+    from cacheunit_build.request_formats.base import RequestFormat
+    from cacheunit_build.request_formats.parts import PrefixParts
 
 _NAMES = {"tools": "the tools", "shared": "the text that all variants share", "prefix": "the prefix"}
 
@@ -75,8 +76,8 @@ def marker_places(parts: PrefixParts, shared_blocks: int, request_format: Reques
     if last is None:
         return {}
     places: dict[str, MarkerPlace] = {}
-    if parts.tools and request_format.marks_tools:
-        places["tools"] = MarkerPlace(part="tools", index=len(parts.tools) - 1)
+    if tool := request_format.last_markable_tool(parts):
+        places["tools"] = tool
     if shared_blocks:
         places["shared"] = MarkerPlace(part="system", index=shared_blocks - 1)
     # The conversation needs a marker of its own; automatic and implicit modes take one too.
@@ -165,6 +166,8 @@ def lifetime_notes(manifest: Manifest, rule: CacheRule) -> Iterator[str]:
     missing = [lifetime for lifetime in wanted if not rule.has_lifetime(lifetime)]
     if missing:
         yield f"the target has no lifetime of {' or '.join(missing)}, so the provider's own is used"
+    elif wanted and manifest.cache.ttl.prefix is None and (rule.is_stored or rule.lifetime_option is not None):
+        yield f"{' or '.join(wanted)} is not used: the target has one lifetime for all, that of the prefix"
 
 
 def tokens_in_front(

@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.artifact import compile_artifact
-from cacheunit_build.compiler.frozen_options import repeated_schema_faults, unlisted_options
+from cacheunit_build.compiler.example_checks import example_order_faults
+from cacheunit_build.compiler.frozen_options import frozen_options, repeated_schema_faults, unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
-from cacheunit_build.compiler.tool_checks import known_tool_keys, response_schema_faults, tool_faults
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.compiler.manifest_inputs import InputReader
+from cacheunit_build.compiler.tool_checks import response_schema_faults, tool_faults
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
-from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
 from cacheunit_build.domain.manifest import MARKER_PARTS
-from cacheunit_build.domain.paths import normal_path
-from cacheunit_build.domain.prompt import Lookup
-from cacheunit_build.parsing.data_file import parse_data
 from cacheunit_build.parsing.manifest import parse_manifest
-from cacheunit_build.parsing.response_schema import parse_response_schema
-from cacheunit_build.parsing.tools import parse_tools
 from cacheunit_build.parsing.variants import expand
-from cacheunit_build.targets.loader import find_target, target_names
+from cacheunit_build.targets.lookup import find_target, unknown_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.compiler.manifest_inputs import ManifestInputs
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.document import Document
     from cacheunit_build.domain.manifest import Manifest, Variant
-    from cacheunit_build.domain.prompt import Rendered, Tool
+    from cacheunit_build.domain.prompt import Rendered
     from cacheunit_build.domain.protocols import CompileInputs
-    from cacheunit_build.domain.response_schema import ResponseSchema
     from cacheunit_build.domain.selection import SelectedArtifacts
     from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.target import Target
@@ -63,22 +57,24 @@ class CompiledPrefix:
 
 
 class PrefixCompiler:
-    """Compiles manifests of one project; several threads may use it.
-
-    Attributes:
-        loaded: the targets that were loaded, by name.
-    """
+    """Compiles manifests of one project; several threads may use it."""
 
     def __init__(
         self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: SelectedArtifacts
     ) -> None:
-        self.loaded: dict[str, LoadedTarget] = {}
+        self._loaded: dict[tuple[str, bool], LoadedTarget] = {}
         self._adapters = adapters
         self._settings = settings
         self._targets = targets
         self._selection = selection
+        self._reader = InputReader(adapters.files)
         self._local = threading.local()
         self._loading = threading.Lock()
+
+    @property
+    def loaded(self) -> dict[str, LoadedTarget]:
+        """The targets that were loaded, by name: for any prefix where one needs that, else for system text alone."""
+        return {name: loaded for (name, _), loaded in sorted(self._loaded.items(), key=lambda item: not item[0][1])}
 
     def compile(self, name: str, path: str) -> CompiledPrefix:
         """Compiles the prefix of that name from the manifest at `path`."""
@@ -90,7 +86,8 @@ class PrefixCompiler:
         except CacheunitError as error:
             return CompiledPrefix(path=path, faults=error.faults_at(path))
         targets, target_faults = self._targets_of(manifest)
-        inputs = _Inputs(self._adapters, manifest, fingerprint(data), () if target_faults else list(targets.values()))
+        known = () if target_faults else list(targets.values())
+        inputs = self._reader.read(manifest, fingerprint(data), known)
         manifest = replace(manifest, response_schema=inputs.response_schema)
         variants, matrix_faults = _expanded(manifest, {} if target_faults else targets)
         used = {name: self._targets[name] for variant in variants for name in variant.targets}
@@ -120,7 +117,9 @@ class PrefixCompiler:
             return []
         return [self._targets[name] for name in variant.targets if self._selection.includes_target(name)]
 
-    def _compile_variants(self, variants: Sequence[Variant], inputs: _Inputs) -> tuple[list[Artifact], list[Fault]]:
+    def _compile_variants(
+        self, variants: Sequence[Variant], inputs: ManifestInputs
+    ) -> tuple[list[Artifact], list[Fault]]:
         """Returns the artifacts of all variants that compile, and the faults of the others."""
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
@@ -131,7 +130,7 @@ class PrefixCompiler:
                 faults += error.faults
         return artifacts, faults
 
-    def _artifacts(self, variant: Variant, inputs: _Inputs) -> list[Artifact]:
+    def _artifacts(self, variant: Variant, inputs: ManifestInputs) -> list[Artifact]:
         """Returns the artifact of a variant for each of its selected targets.
 
         Raises:
@@ -145,7 +144,7 @@ class PrefixCompiler:
         faults: list[Fault] = []
         for target in self._selected_targets(variant):
             try:
-                loaded = self._loaded_target(target)
+                loaded = self._loaded_target(variant.manifest, target)
                 artifacts.append(compile_artifact(variant, rendered, inputs.tools, loaded, self._adapters.files.read))
             except CacheunitError as error:
                 faults += error.faults
@@ -169,7 +168,7 @@ class PrefixCompiler:
             return []
 
     def _target_faults(
-        self, manifest: Manifest, inputs: _Inputs, targets: Mapping[str, Target], used: Mapping[str, Target]
+        self, manifest: Manifest, inputs: ManifestInputs, targets: Mapping[str, Target], used: Mapping[str, Target]
     ) -> list[Fault]:
         """Returns the faults of what the targets of a manifest do not take.
 
@@ -185,6 +184,7 @@ class PrefixCompiler:
         return [
             *repeated_schema_faults(manifest, list(targets.values())),
             *tool_faults(inputs.tools, selected),
+            *example_order_faults(manifest, selected),
             *response_schema_faults(manifest, selected),
             *_unknown_lifetimes(manifest, list(targets.values())),
         ]
@@ -194,9 +194,13 @@ class PrefixCompiler:
         targets: dict[str, Target] = {}
         faults: list[Fault] = []
         for index, name in enumerate(manifest.targets or self._settings.targets):
-            target = find_target(name, self._targets)
+            try:
+                target = find_target(name, self._targets)
+            except CacheunitError as error:
+                faults += [self._name_fault(manifest, fault, index) for fault in error.faults]
+                continue
             if target is None:
-                faults.append(self._unknown_target(manifest, name, index))
+                faults.append(self._name_fault(manifest, unknown_target(name, self._targets), index))
             elif target in targets.values():
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             else:
@@ -205,30 +209,59 @@ class PrefixCompiler:
             faults += unlisted_options(manifest, list(targets.values()))
         return targets, faults
 
-    def _unknown_target(self, manifest: Manifest, name: str, index: int) -> Fault:
-        """Returns a fault in the manifest, or in the settings where the manifest names no targets."""
-        message = f'unknown target "{name}"'
-        hint = did_you_mean(name, target_names(self._targets)) or '"cacheunit targets" lists the known ones'
+    def _name_fault(self, manifest: Manifest, fault: Fault, index: int) -> Fault:
+        """Returns a fault of a name of a target in the manifest, or in the settings where the manifest names none."""
         if manifest.targets:
-            return manifest.fault(message, "targets", index, hint=hint)
-        return self._settings.fault(message, "targets", hint=hint)
+            return manifest.fault(fault.message, "targets", index, hint=fault.hint)
+        return self._settings.fault(fault.message, "targets", hint=fault.hint)
 
-    def _loaded_target(self, target: Target) -> LoadedTarget:
-        """Returns the target, loaded once for all threads."""
+    def _loaded_target(self, manifest: Manifest, target: Target) -> LoadedTarget:
+        """Returns the target as a manifest needs it, loaded once for all threads.
+
+        Raises:
+            CacheunitError: it cannot be loaded.
+        """
+        needing = _keys_that_need_a_frame(manifest, target)
+        system_only = not needing and target.frame.for_system_text != target.frame
         with self._loading:
-            if target.name not in self.loaded:
-                self.loaded[target.name] = self._load(target)
-            return self.loaded[target.name]
+            loaded = self._loaded.get((target.name, system_only))
+            if loaded is None:
+                loaded = self._loaded[target.name, system_only] = self._load(manifest, target, needing, system_only)
+            return loaded
 
-    def _load(self, target: Target) -> LoadedTarget:
-        """Loads a target; the faults of one of the project's own are at its table in the settings."""
+    def _load(
+        self,
+        manifest: Manifest,
+        target: Target,
+        needing: Sequence[str],
+        system_only: bool,  # noqa: FBT001
+    ) -> LoadedTarget:
+        """Loads a target.
+
+        Raises:
+            CacheunitError: its faults, at its table in the settings for one of the project's own; at the key of the
+                manifest that needs the frame, where system text alone would not.
+        """
         try:
-            return load_target(target, self._adapters)
+            return load_target(target, self._adapters, system_only=system_only)
         except CacheunitError as error:
-            if target.name not in self._settings.target:
-                raise
-            table = self._settings.fault("", "target", target.name)
-            raise CacheunitError(*error.faults_at(table.path, table.line)) from None
+            if target.name in self._settings.target:
+                table = self._settings.fault("", "target", target.name)
+                raise CacheunitError(*error.faults_at(table.path, table.line)) from None
+            if needing and target.frame.for_system_text != target.frame:
+                faults = error.faults_at(manifest.path, manifest.line(needing[0]))
+                message = f"{needing[0]} need the model's own encoder"
+                raise CacheunitError(
+                    *(replace(item, message=f"{message}: {item.message}") for item in faults)
+                ) from None
+            raise
+
+
+def _keys_that_need_a_frame(manifest: Manifest, target: Target) -> list[str]:
+    """Returns the keys of a manifest for which a target needs more than text around the system text."""
+    options = frozen_options(manifest, target).for_frame
+    present = {"tools": manifest.tools, "examples": manifest.examples, "options": options}
+    return [key for key, value in present.items() if value]
 
 
 def _unknown_lifetimes(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:
@@ -243,21 +276,6 @@ def _unknown_lifetimes(manifest: Manifest, targets: Sequence[Target]) -> list[Fa
         message = f"no target of the manifest has a lifetime of {lifetime}"
         faults.append(manifest.fault(message, "cache", "ttl", part, hint=hint))
     return list({(fault.message, fault.line): fault for fault in faults}.values())
-
-
-def _unknown_tools(manifest: Manifest, tools: Sequence[Tool]) -> list[Fault]:
-    """Returns a fault for each tool call of an example whose tool the prefix does not have."""
-    names = [tool.name for tool in tools]
-    return [
-        manifest.fault(
-            f'an example calls the tool "{call.name}", which the prefix does not have',
-            *("examples", index, "tool_calls", place, "name"),
-            hint=did_you_mean(call.name, names) or 'add it to "tools"',
-        )
-        for index, example in enumerate(manifest.examples)
-        for place, call in enumerate(example.tool_calls)
-        if call.name not in names
-    ]
 
 
 def _expanded(manifest: Manifest, targets: Mapping[str, Target]) -> tuple[tuple[Variant, ...], list[Fault]]:
@@ -287,70 +305,3 @@ def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
 def _is_blank(text: str) -> bool:
     """Returns whether a text has no visible character: nothing but white space, control and format characters."""
     return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)
-
-
-class _Inputs:
-    """Tools and response schema of one manifest, with all files looked for, the manifest first, and every fault.
-
-    Args:
-        adapters: the project's files.
-        manifest: the manifest.
-        manifest_fingerprint: that of its bytes.
-        targets: its targets; none where they are not known.
-    """
-
-    def __init__(
-        self, adapters: CompileInputs, manifest: Manifest, manifest_fingerprint: str, targets: Sequence[Target]
-    ) -> None:
-        self.tools: tuple[Tool, ...] = ()
-        self.response_schema: ResponseSchema | None = None
-        self.lookups = [Lookup(path=manifest.path, fingerprint=manifest_fingerprint)]
-        self.faults: list[Fault] = []
-        self._files = adapters.files
-        self._manifest = manifest
-        known_keys = known_tool_keys(targets)
-        for index, file in enumerate(manifest.tools):
-            with self._faults_at("tools", index):
-                self.tools += parse_tools(self._document(file), known_keys)
-        self.faults += _duplicate_tools(self.tools)
-        if not self.faults:
-            self.faults += _unknown_tools(manifest, self.tools)
-        schema_file = manifest.options.get(RESPONSE_SCHEMA)
-        if schema_file is not None:
-            with self._faults_at("options", RESPONSE_SCHEMA):
-                self.response_schema = parse_response_schema(self._document(schema_file))
-
-    @contextmanager
-    def _faults_at(self, *keys: str | int) -> Iterator[None]:
-        """Collects the faults of its body; those without a place are at these keys of the manifest."""
-        try:
-            yield
-        except CacheunitError as error:
-            self.faults += error.faults_at(self._manifest.path, self._manifest.line(*keys))
-
-    def _document(self, file: str) -> Document:
-        """Returns a parsed file that the manifest names.
-
-        Raises:
-            CacheunitError: there is none, or it cannot be read or parsed.
-        """
-        path = normal_path(file)
-        data = self._files.read(path)
-        digest = None if data is None else fingerprint(data)
-        self.lookups.append(Lookup(path=path, fingerprint=digest, asked_by=self._manifest.path))
-        if data is None:
-            raise fail(f'there is no file "{path}"')
-        return parse_data(data, path, floats=True)
-
-
-def _duplicate_tools(tools: Sequence[Tool]) -> list[Fault]:
-    """Returns a fault for each tool whose name another one has already; a hosted one without a name may be repeated."""
-    first: dict[str, Tool] = {}
-    faults: list[Fault] = []
-    for tool in tools:
-        nameless = tool.hosted is not None and "name" not in tool.hosted
-        other = tool if nameless else first.setdefault(tool.name, tool)
-        if other is not tool:
-            message = f'tool "{tool.name}" already exists, in {other.path}'
-            faults.append(Fault(message=message, path=tool.path, line=tool.line, hint="remove one of them"))
-    return faults

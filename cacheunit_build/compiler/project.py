@@ -70,9 +70,9 @@ class CompiledProject:
         return tuple(sorted(records, key=lambda record: record.key))
 
     @property
-    def vocabularies(self) -> dict[str, str]:
-        """The sources of the vocabularies from outside of the project, with the sha256 of each file."""
-        return {source: digest for loaded in self.targets.values() for source, digest in loaded.tokenizer.files.items()}
+    def package_files(self) -> dict[str, str]:
+        """The sources of the files of models from outside of the project, with the sha256 of each file."""
+        return {source: digest for loaded in self.targets.values() for source, digest in loaded.package_files.items()}
 
 
 def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.markers import marker_places
 from cacheunit_build.domain.fingerprint import compact_json
 from cacheunit_build.domain.recorded_count import EstimatedRequest
-from cacheunit_build.request_formats.base import Marker
+from cacheunit_build.request_formats.parts import Marker
 
 if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.prompt import StaticTokens
-    from cacheunit_build.request_formats.base import PrefixParts
+    from cacheunit_build.request_formats.parts import PrefixParts
 
 
 def estimated_request(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.fingerprint import compact_json, fingerprint
 from cacheunit_build.domain.prompt import chat_message
-from cacheunit_build.request_formats.base import PrefixParts
+from cacheunit_build.request_formats.parts import PrefixParts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,7 +16,7 @@ from cacheunit_build.domain.selection import (
     is_path_match,
     literal_glob,
 )
-from cacheunit_build.targets.loader import find_target, named_target
+from cacheunit_build.targets.lookup import find_target, named_target
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

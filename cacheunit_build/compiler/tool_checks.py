@@ -99,7 +99,10 @@ def tool_texts(tools: Sequence[Tool]) -> Iterator[str]:
 
 def tool_notes(tools: Sequence[Tool], format_: RequestFormat, *, estimated: bool) -> Iterator[str]:
     """Yields what a target leaves out of tools, and what is known of the tokens of those that the provider runs."""
-    hosted = [tool.name for tool in tools if tool.hosted is not None]
+    out_of_prefix = [tool.name for tool in tools if format_.is_deferred(tool)]
+    if out_of_prefix:
+        yield f"not counted, since defer_loading keeps it out of the prefix: {', '.join(out_of_prefix)}"
+    hosted = [tool.name for tool in tools if tool.hosted is not None and tool.name not in out_of_prefix]
     if hosted:
         how = "counted as JSON, not as" if estimated else "not counted:"
         yield f"{how} the provider's own text: {', '.join(hosted)}"
@@ -108,6 +111,6 @@ def tool_notes(tools: Sequence[Tool], format_: RequestFormat, *, estimated: bool
         number = sum(any(key in tool.others for key in left_out) for tool in tools)
         keys = ", ".join(left_out)
         yield f"left out of {number} tool{'' if number == 1 else 's'}, since format {format_.name} lacks it: {keys}"
-    deferred = sum(tool.known(format_.tool_keys).get("defer_loading") is True for tool in tools)
-    if deferred:
+    deferred = sum(tool.known(format_.tool_keys).get("defer_loading") is True for tool in tools) - len(out_of_prefix)
+    if deferred > 0:
         yield f"{deferred} tool{'' if deferred == 1 else 's'} with defer_loading counted in full"

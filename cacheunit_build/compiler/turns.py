@@ -70,7 +70,8 @@ def later_turns(conversation: Conversation) -> tuple[TurnShape, ...]:
 def takes_json_arguments(frame: Callable[[Conversation], str]) -> bool:
     """Returns whether a frame takes the arguments of tool calls as JSON text; else it takes a mapping.
 
-    Servers parse the text of a request and hand the template a mapping, unless it cannot print one as JSON.
+    Servers parse the text of a request and hand the template a mapping, unless it cannot print one as JSON. An encoder
+    that parses the text itself gets it as it is.
 
     Args:
         frame: returns the text that the model reads of a conversation.
@@ -93,9 +94,13 @@ def takes_json_arguments(frame: Callable[[Conversation], str]) -> bool:
         except CacheunitError:
             return ""
 
-    if str(_ARGUMENTS) in (as_mapping := printed(json_arguments=False)) or not as_mapping:
-        return bool(printed(json_arguments=True))
-    return False
+    as_mapping, as_text = printed(json_arguments=False), printed(json_arguments=True)
+    if str(_ARGUMENTS) in as_mapping or not as_mapping:
+        return bool(as_text)
+    # A frame that parses the text prints it neither as it is nor as a JSON string. DeepSeek's encoder does so, and
+    # prints a mapping as if it were the value of an argument named "arguments".
+    parsed = not any(text in as_text for text in (call.json_arguments, json.dumps(call.json_arguments)[1:-1]))
+    return bool(as_text) and parsed and json.dumps(_ARGUMENTS) in as_mapping
 
 
 def user_message(text: str) -> Message:

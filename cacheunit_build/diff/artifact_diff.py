@@ -12,7 +12,6 @@ from cacheunit_build.domain.cache_results import ChangeImpact
 from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
-from cacheunit_build.request_formats.base import LOOK_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,8 +113,8 @@ class ArtifactDiff:
             entry: the lock entry of the old one, as the new version counts.
         """
         same = common_prefix(self._old.blocks(old), self._new.blocks(new))
-        marker, ends = self._new.target(new).target.cache.marker, self._new.marked_blocks(new)
-        look_back = LOOK_BACK.get(marker or "", 0)
+        loaded, ends = self._new.target(new), self._new.marked_blocks(new)
+        look_back = loaded.request_format.look_back.get(loaded.target.cache.marker or "", 0)
         return tuple(
             tokens
             for marked, tokens in zip(self._old.marked_blocks(old), entry.markers, strict=True)
@@ -159,7 +158,11 @@ class ArtifactDiff:
             return "tools"
         if old.options != new.options:
             return "options"
-        return "examples" if self._old.turns(old) != self._new.turns(new) else "frame"
+        if self._old.turns(old) != self._new.turns(new):
+            return "examples"
+        same_text = old.framed_prefix == new.framed_prefix and self._old.ids(old) == self._new.ids(new)
+        same_format = self._old.target(old).identity.format == self._new.target(new).identity.format
+        return "cache" if same_text and same_format and old.content != new.content else "frame"
 
     def _system_text_differs_first(self, old: Artifact, new: Artifact) -> bool:
         """Returns whether the system text differs, and nothing in front of it in the framed prefix does."""

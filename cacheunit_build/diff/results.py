@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.domain.target import Price
 
-Part = Literal["system", "padding", "tools", "examples", "options", "frame"]
+Part = Literal["system", "padding", "tools", "examples", "options", "cache", "frame"]
 DifferenceKind = Literal["added", "removed", "renamed", "changed", "tokenizer", "profile", "unknown"]
 
 

@@ -50,8 +50,10 @@ MANIFEST_KEYS: Mapping[str, str] = {
 _LEFT_OUT = object()
 _NOT_SET = frozenset({"NotGiven", "Omit"})
 """The classes of the values by which OpenAI's and Anthropic's clients mark an argument as left out."""
-_STORED = frozenset({"conversation", "previous_response_id", "prompt"})
-"""Options of the Responses API whose values name what the provider stores: no manifest freezes that."""
+_STORED = frozenset({"conversation", "previous_response_id", "prompt", "cachedContent"})
+"""Options whose values name what the provider stores: no manifest freezes that."""
+_TEXT_FORMAT = "text_format"
+"""The argument of OpenAI's client that it sends as another option, `text.format`."""
 _NO_MEMBERS = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset, type)
 """The types of values that have neither items by key nor attributes of a client's object."""
 _TEXT_OR_MAPPING = frozenset({"container"})
@@ -285,11 +287,20 @@ def _refused(name: str, effect: str, value: object, prefix: FrozenPrefix) -> Cac
     return fail(message, hint=f"{freeze_hint}, or {allow_hint}" if freeze_hint else allow_hint)
 
 
+def not_frozen(name: str) -> tuple[str, str] | None:
+    """Returns why no manifest can freeze the value of an option, and what helps; None where one can."""
+    if name.partition(".")[0] in _STORED:
+        return f'option "{name}" names what the provider stores, which no build can freeze', "leave it out"
+    if name == _TEXT_FORMAT:
+        return f'option "{name}" is an argument of a client, not of the API', 'set "response_schema" or "text.format"'
+    return None
+
+
 def _freeze_hint(name: str, effect: str, *, exact: bool) -> str:
     """Returns how a manifest would freeze an option; empty where none can."""
     if name in _STORED:
         return ""
-    if name == "text_format":
+    if name == _TEXT_FORMAT:
         return 'freeze its schema as "text.format" in "options" of the manifest'
     key = MANIFEST_KEYS.get(name, "options")
     counted = exact and effect != "cache" and key != "system"

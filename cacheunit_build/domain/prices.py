@@ -78,7 +78,7 @@ class TargetPrices:
         if self._model is None or not without or any(self.of(target) is not None for target in without):
             return
         if not any(self._model_of(target) for target in without):
-            listed = [model for target in without for model in target.models]
+            listed = [model for target in without for model in target.model_ids]
             yield _with_hint(f'no target here lists the model "{self._model}"', did_you_mean(self._model, listed))
         elif (prices := self._price_list()) is None:
             yield _with_hint("prices of models are not installed", INSTALL_PRICES)
@@ -90,7 +90,7 @@ class TargetPrices:
         """Returns the model whose price is that of a target; None where it is not clear which."""
         if self._model is None:
             return target.counted_model
-        return self._model if not target.models or is_listed_model(self._model, target.models) else None
+        return self._model if not target.model_ids or is_listed_model(self._model, target.model_ids) else None
 
     def _price_list(self) -> PriceList | None:
         if not self._loaded:

@@ -9,17 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cacheunit_build.domain.errors import CacheunitError
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from cacheunit_build.domain.build_record import BuildRecord
-    from cacheunit_build.domain.endpoint_route import EndpointRoute
+    from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.prompt import Conversation
     from cacheunit_build.domain.target import TokenizerSpec
-    from cacheunit_build.domain.usage import Usage
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of compiled manifests and the number of all."""
@@ -119,7 +116,7 @@ class Tokenizer(Protocol):
 
 
 class TokenizerLoader(Protocol):
-    """Loads vocabularies."""
+    """Loads vocabularies, and the other files of models that are in installed packages."""
 
     def load(self, spec: TokenizerSpec) -> Tokenizer:
         """Returns the vocabulary that `spec` names.
@@ -127,6 +124,9 @@ class TokenizerLoader(Protocol):
         Raises:
             CacheunitError: it is not installed, missing, invalid, or has another sha256.
         """
+
+    def package_file(self, file: PackageFile) -> tuple[bytes, Mapping[str, str]]:
+        """Returns the bytes of a file in an installed package, and its source with its sha256; or raises as `load`."""
 
     def with_project_files(self, read: Callable[[str], bytes | None]) -> TokenizerLoader:
         """Returns a loader that reads files of the project by `read`, and keeps what is loaded from elsewhere."""
@@ -183,53 +183,6 @@ class RecordStore(Protocol):
             vocabularies: the sources of the vocabularies from outside of the project, with the sha256 of each file.
             observed: path -> fingerprint and stat of the project's files that it read or wrote.
         """
-
-
-class LimitReachedError(CacheunitError):
-    """The limit of requests or tokens for an endpoint is reached."""
-
-
-class RequestRefusedError(CacheunitError):
-    """An endpoint works, but refuses this request."""
-
-
-class Endpoint(Protocol):
-    """A live endpoint of an LLM API; the number of requests is limited."""
-
-    @property
-    def requests_sent(self) -> int:
-        """The number of requests sent so far, retries included."""
-
-    def send(self, route: EndpointRoute, body: Mapping[str, Any]) -> Usage:
-        """Sends a request that asks for as little output as possible; returns the usage that its response reports.
-
-        Args:
-            route: the route of the request's format.
-            body: the request as JSON, without a limit of output.
-
-        Raises:
-            LimitReachedError: the limit of requests is reached.
-            RequestRefusedError: the endpoint refuses this request.
-            CacheunitError: the endpoint does not answer, or not with JSON.
-        """
-
-    def ask(self, route: EndpointRoute, model: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-        """Returns the JSON that a route answers to a body; raises what `send` raises."""
-
-    def models(self) -> Sequence[str]:
-        """Returns the names of the models that it serves; empty where it does not list them."""
-
-    def tokenize(self, model: str, text: str) -> Sequence[int] | None:
-        """Returns the token ids of a text; None where the endpoint has no route for that."""
-
-    def tokenize_chat(self, body: Mapping[str, Any]) -> Sequence[int] | None:
-        """Returns the token ids that the model reads for a chat request; None where there is no route for that."""
-
-    def metrics(self) -> str | None:
-        """Returns the server's metrics in Prometheus' text format; None where it has none."""
-
-    def wait(self, seconds: float) -> None:
-        """Waits before the next request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from cacheunit_build.domain.cache_rule import CacheRule, OptionEffect
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.evidence import Evidence
+from cacheunit_build.domain.package_file import PackagedEncoder, PackagedTemplate
 from cacheunit_build.domain.tool_limit import ToolLimit
 
 _ENCODER = re.compile(r".+\.py:[A-Za-z_]\w*")
@@ -99,7 +100,11 @@ class FrameEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What a target puts around the text: fixed text, a chat template, or the model's own encoder; or an estimate."""
+    """What a target puts around the text: fixed text, a chat template, or the model's own encoder; or an estimate.
+
+    With an encoder from a package, fixed text may stand for what that encoder puts around a system text that is alone,
+    so that the package is needed only for tools, examples and options.
+    """
 
     __pydantic_config__: ClassVar[Any] = VALIDATION
 
@@ -107,20 +112,21 @@ class Frame:
     """The text in front of the system text, such as a start token and a role marker."""
     after: str = ""
     """The text between the system text and the user's first character."""
-    chat_template: str | None = None
-    """A Jinja file or tokenizer_config.json of the project."""
-    encoder: str | None = None
-    """The model's own encoder, as PATH.py:FUNCTION."""
+    chat_template: str | PackagedTemplate | None = None
+    """A Jinja file or tokenizer_config.json: its path in the project, or a file of an installed package."""
+    encoder: str | PackagedEncoder | None = None
+    """The model's own encoder: PATH.py:FUNCTION in the project, or a function in a file of an installed package."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the chat template or the encoder."""
     estimate: FrameEstimate | None = None
     """How a prefix is counted where the frame is not published."""
 
     def __post_init__(self) -> None:
-        fixed, estimated = bool(self.before or self.after), self.estimate is not None
+        fixed = bool(self.before or self.after) and not isinstance(self.encoder, PackagedEncoder)
+        estimated = self.estimate is not None
         if sum((fixed, self.chat_template is not None, self.encoder is not None, estimated)) > 1:
             raise ValueError('takes one of "before" and "after", "chat_template", "encoder", or "estimate"')
-        if self.encoder is not None and not _ENCODER.fullmatch(self.encoder):
+        if isinstance(self.encoder, str) and not _ENCODER.fullmatch(self.encoder):
             raise ValueError('needs an "encoder" of the form PATH.py:FUNCTION')
         if self.arguments and self.plain:
             raise ValueError('has "arguments", but no "chat_template" or "encoder" that takes them')
@@ -134,6 +140,11 @@ class Frame:
     def unknown(self) -> bool:
         """Whether nothing is said of what stands around the text."""
         return self.plain and not (self.before or self.after)
+
+    @property
+    def for_system_text(self) -> Frame:
+        """The frame that is enough for a system text alone: the fixed text if there is any, else the whole frame."""
+        return Frame(before=self.before, after=self.after) if self.before or self.after else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +162,8 @@ class RequestOption(Evidence):
     """The values that change nothing, beside leaving it out."""
     argument: str | None = None
     """The argument of the chat template or encoder that takes its value, where the frame renders it."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What that argument gets for a value that is text, where it is called otherwise there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +186,10 @@ class TargetKeys:
 
     description: str = ""
     """A description for people."""
-    models: tuple[str, ...] = ()
-    """The models that use this target."""
+    model: str | None = None
+    """The model whose vocabulary and frame it has, if it names one."""
+    model_ids: tuple[str, ...] = ()
+    """The ids by which requests name its models."""
     count_model: Annotated[str, Limits(min_length=1)] | None = None
     """The model whose recorded counts stand for the target, where it is for several."""
     request: FormatName
@@ -189,6 +204,8 @@ class TargetKeys:
     """The request options that change the front of a request. A manifest may freeze their values."""
     tool_limits: tuple[ToolLimit, ...] = ()
     """What the provider refuses in tools and response schemas."""
+    evidence: tuple[Evidence, ...] = ()
+    """The reasons to believe its vocabulary and its frame."""
     price: Price | None = None
     """The price for the money in `diff`; it decides no byte."""
 
@@ -198,8 +215,10 @@ class Target(TargetKeys):
     """A target by its name."""
 
     name: str
+    names_models: bool = True
+    """Whether it lists its models itself, and does not only inherit the list."""
 
     @property
     def counted_model(self) -> str | None:
         """The model whose recorded counts stand for the target; None where several do, and none is chosen."""
-        return self.count_model or (self.models[0] if len(self.models) == 1 else None)
+        return self.count_model or (self.model_ids[0] if len(self.model_ids) == 1 else None)

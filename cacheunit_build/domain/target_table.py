@@ -1,10 +1,11 @@
-"""The table of a target in TOML: applies the tables that it extends, and the former names of keys."""
+"""The table of a target in TOML: applies what it refers to, other targets and models, and the former names of keys."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean
 from cacheunit_build.domain.tool_limit import merged_limits
 
 if TYPE_CHECKING:
@@ -12,48 +13,174 @@ if TYPE_CHECKING:
 
 _LONGEST_CHAIN = 20
 
+_FORMER_KEYS = {"models": "model_ids"}
 _FORMER_CACHE_KEYS = {"primes": "warm_up_requests"}
-"""Former name -> present name of keys in `cache`."""
+"""Former name -> present name of keys of a target, and of those in `cache`."""
+
+_KEYS_OF_RULE = ("request", "cache", "options", "tool_limits")
+"""What a target takes of another one whose cache rule it names."""
+_KEYS_OF_MODEL = ("tokenizer", "frame", "evidence")
+"""What a target takes of the model that it names."""
+_SOURCES = {
+    "tokenizer": ("package", "file", "path", "encoding", "estimate"),
+    "frame": ("before", "after", "chat_template", "encoder"),
+}
+"""The keys that say where the contents of a table come from; without any of them, it is merged with its base."""
+_KEYS_OF_FOLDER = ("encoder", "path")
 
 
-def extended_table(name: str, table_of: Callable[[str], Mapping[str, Any] | None]) -> dict[str, Any]:
-    """Returns the table of a target, merged over all tables that it extends, without the key `extends`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTables:
+    """The tables that a target may be made of, by name.
 
-    Args:
-        name: the name of a target that has a table.
-        table_of: returns the table of a target, None where there is none of that name.
+    Attributes:
+        project: the targets of the project. One that is named like a known target and extends no other is laid over it.
+        known: the targets of the package, with what they refer to applied.
+        models: the models of the package: what they count by, and how they frame a conversation.
+    """
+
+    project: Mapping[str, Mapping[str, Any]]
+    known: Mapping[str, Mapping[str, Any]]
+    models: Mapping[str, Mapping[str, Any]]
+
+
+class TargetReferenceError(CacheunitError):
+    """A target refers to what does not exist.
+
+    Attributes:
+        keys: the keys in the table of the target under which the reference is.
+    """
+
+    def __init__(self, message: str, *keys: str, hint: str | None = None) -> None:
+        super().__init__(Fault(message=message, hint=hint))
+        self.keys = keys
+
+
+def whole_table(name: str, tables: TargetTables) -> dict[str, Any]:
+    """Returns the table of a target of the project, or else of the package, with everything that it refers to.
+
+    What a table refers to is applied in this order, each over the one before; keys of its own come last:
+
+        extends = "vllm"          the whole table of a target
+        cache = "vllm"            the cache rule, request format, options and limits of a target
+        cache.extends = "vllm"    the same, where the table has keys of the cache rule itself
+        model = "qwen-3.5"        the vocabulary and the frame of a model
 
     Raises:
-        CacheunitError: a base is unknown, or the targets extend each other in a cycle.
+        TargetReferenceError: the table refers to an unknown target or model, or targets refer to each other in a cycle.
     """
-    chain = [name]
-    table = _with_present_keys(table_of(name) or {})
-    while (base := table.pop("extends", None)) is not None:
-        if base in chain:
-            raise fail(f"targets extend each other in a cycle: {' -> '.join([*chain, base])}")
-        base_table = table_of(base) if isinstance(base, str) else None
-        if base_table is None:
-            raise fail(f'unknown target "{base}"')
-        chain.append(base)
-        if len(chain) > _LONGEST_CHAIN:
-            raise fail(f"more than {_LONGEST_CHAIN} targets extend each other")
-        table = _overlaid(_with_present_keys(base_table), table)
+    table = _whole(name, tables, (), own=name in tables.project)
+    if "model" in table and "request" not in table:
+        hint = 'add the name of a target that has it: cache = "vllm"'
+        raise TargetReferenceError("the target names a model, but no cache rule", "model", hint=hint)
     return table
+
+
+def _whole(name: str, tables: TargetTables, chain: tuple[tuple[str, bool], ...], *, own: bool) -> dict[str, Any]:
+    """Returns a whole table; `own` says whether it is the project's, or else the known one of that name."""
+    chain = (*chain, (name, own))
+    table = _with_present_keys((tables.project if own else tables.known)[name])
+    base = table.pop("extends", name if own and name in tables.known else None)
+    merged = {} if base is None else _referred(base, tables, chain, "extends")
+    reference, *keys = _rule_reference(table)
+    if reference is not None:
+        rule = _referred(reference, tables, chain, *keys)
+        merged = _replaced(merged, _KEYS_OF_RULE, rule)
+    if "model" in table:
+        model = table.pop("model")
+        merged = {**_replaced(merged, _KEYS_OF_MODEL, _model(model, tables)), "model": _model_name(model)}
+    return _overlaid(merged, table)
+
+
+def _referred(name: object, tables: TargetTables, chain: tuple[tuple[str, bool], ...], *keys: str) -> dict[str, Any]:
+    """Returns the whole table of a target that another one refers to at `keys`."""
+    if not isinstance(name, str) or (name not in tables.project and name not in tables.known):
+        names = {**tables.known, **tables.project}
+        raise TargetReferenceError(f'unknown target "{name}"', *keys, hint=did_you_mean(str(name), names))
+    # A target may extend the known one of its own name.
+    own = name in tables.project and not (chain[-1] == (name, True) and name in tables.known)
+    if (name, own) in chain:
+        names_in_order = " -> ".join([*(link for link, _ in chain), name])
+        raise TargetReferenceError(f"targets extend each other in a cycle: {names_in_order}", *keys)
+    if len(chain) >= _LONGEST_CHAIN:
+        raise TargetReferenceError(f"more than {_LONGEST_CHAIN} targets extend each other", *keys)
+    try:
+        return _whole(name, tables, chain, own=own)
+    except TargetReferenceError as error:
+        error.keys = keys
+        raise
+
+
+def _rule_reference(table: dict[str, Any]) -> tuple[Any, ...]:
+    """Takes the name of the target whose cache rule a table starts from out of it.
+
+    Returns:
+        The name, and the keys under which it is; None alone where there is no such name.
+    """
+    rule = table.get("cache")
+    if isinstance(rule, str):
+        del table["cache"]
+        return rule, "cache"
+    if isinstance(rule, dict) and "extends" in rule:
+        table["cache"] = {key: value for key, value in rule.items() if key != "extends"}
+        return rule["extends"], "cache", "extends"
+    return (None,)
+
+
+def _replaced(merged: dict[str, Any], keys: tuple[str, ...], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a table whose values under `keys` are those of another one, or absent where that has none."""
+    kept = {key: value for key, value in merged.items() if key not in keys}
+    return {**kept, **{key: other[key] for key in keys if key in other}}
+
+
+def _model(model: object, tables: TargetTables) -> Mapping[str, Any]:
+    """Returns the vocabulary and the frame of a model, by its name or its folder in the project."""
+    if isinstance(model, dict):
+        return _folder_model(model)
+    if isinstance(model, str) and model in tables.models:
+        return tables.models[model]
+    listed = f"the models are {', '.join(sorted(tables.models))}"
+    raise TargetReferenceError(
+        f'unknown model "{model}"', "model", hint=did_you_mean(str(model), tables.models) or listed
+    )
+
+
+def _folder_model(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the vocabulary and the frame of a model whose files are in a folder, as Hugging Face lays them out."""
+    texts = all(isinstance(value, str) and value for value in model.values())
+    if not texts or "path" not in model or not model.keys() <= set(_KEYS_OF_FOLDER):
+        hint = 'model = {path = "DIR"}, with encoder = "FILE.py:FUNCTION" if it has one'
+        raise TargetReferenceError('"model" must be the name of a model, or name its folder', "model", hint=hint)
+    folder = model["path"].rstrip("/")
+    encoder = model.get("encoder")
+    framed = {"encoder": f"{folder}/{encoder}"} if encoder else {"chat_template": f"{folder}/tokenizer_config.json"}
+    return {"tokenizer": {"path": f"{folder}/tokenizer.json"}, "frame": framed}
+
+
+def _model_name(model: Any) -> str:  # noqa: ANN401 - a name, or a table with a path
+    return str(model["path"] if isinstance(model, dict) else model)
 
 
 def _with_present_keys(table: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a table whose keys with former names have their present names."""
+    renamed = {_present(key, table, _FORMER_KEYS): value for key, value in table.items()}
     rule = table.get("cache")
-    if not isinstance(rule, dict) or not rule.keys() & _FORMER_CACHE_KEYS:
-        return dict(table)
-    return {**table, "cache": {_FORMER_CACHE_KEYS.get(key, key): value for key, value in rule.items()}}
+    if isinstance(rule, dict):
+        renamed["cache"] = {_present(key, rule, _FORMER_CACHE_KEYS): value for key, value in rule.items()}
+    return renamed
+
+
+def _present(key: str, table: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Returns the present name of a key; its own where the table has both."""
+    name = names.get(key, key)
+    return key if name in table else name
 
 
 def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `over` laid over `base`: tables are merged, other values replaced.
 
-    A vocabulary, a frame and a cache rule of another kind replace the whole table of the base. Options
-    are merged by name, limits of tools by kind and effect.
+    A vocabulary and a frame of another source, and a cache rule of another kind, replace the whole table of the base.
+    Options are merged by name, limits of tools by kind and effect.
     """
     merged = dict(base)
     for key, value in over.items():
@@ -62,8 +189,18 @@ def _overlaid(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
             merged[key] = _MERGED_LISTS[key](old, value)
             continue
         merges = isinstance(value, dict) and isinstance(old, dict) and _merges(key, old, value)
-        merged[key] = _overlaid(old, value) if merges else value
+        merged[key] = _overlaid(_without_fixed_text(key, old), value) if merges else value
     return merged
+
+
+def _without_fixed_text(key: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a table of the base; a frame without the text that an encoder puts around a system text.
+
+    With other arguments, the encoder may put other text there.
+    """
+    if key == "frame" and "encoder" in table:
+        return {name: value for name, value in table.items() if name not in ("before", "after")}
+    return table
 
 
 def _merged_options(base: list[Any], over: list[Any]) -> list[Any]:
@@ -84,4 +221,4 @@ def _merges(key: str, base: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
     """Returns whether a table is merged with that of its base, and does not replace it."""
     if key == "cache":
         return bool(over.get("kind", base.get("kind")) == base.get("kind"))
-    return key not in ("tokenizer", "frame")
+    return not any(source in over for source in _SOURCES.get(key, ()))

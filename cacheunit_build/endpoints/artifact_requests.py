@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.protocols import Endpoint
+    from cacheunit_build.domain.endpoint import Endpoint
     from cacheunit_build.domain.usage import Usage
 
 _WORDS = (

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from cacheunit_build.builder.results import Gate
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.protocols import Adapters, Endpoint
+    from cacheunit_build.domain.endpoint import Endpoint
+    from cacheunit_build.domain.protocols import Adapters
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.request_formats.base import RequestFormat
     from cacheunit_build.request_formats.counting import CountRoute
@@ -167,7 +168,7 @@ def _no_route_fault(loaded: LoadedTarget) -> Fault:
 def no_model_fault(loaded: LoadedTarget) -> Fault:
     """Returns the fault of a target that is for several models, or any, and does not choose one to count with."""
     target = loaded.target
-    several = f"is for {len(target.models)} models" if target.models else "names no model"
+    several = f"is for {len(target.model_ids)} models" if target.model_ids else "names no model"
     message = f'target "{target.name}" {several}, which may count differently: none is chosen to count with'
     example = f'[target.NAME] extends = "{target.name}" and count_model = "…"'
     return Fault(message=message, hint=f"in the settings, add {example}: the API's id of the model that you use")

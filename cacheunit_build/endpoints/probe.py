@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.protocols import LimitReachedError
+from cacheunit_build.domain.endpoint import LimitReachedError
 from cacheunit_build.endpoints.boundary_search import BoundarySearch
 from cacheunit_build.endpoints.metrics import parse_metrics
 from cacheunit_build.endpoints.probe_session import ProbeSession, UnknownRuleError
@@ -18,7 +18,7 @@ from cacheunit_build.endpoints.warmup import find_warmup
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.cache_rule import CacheKind, MarkerName
-    from cacheunit_build.domain.protocols import Endpoint
+    from cacheunit_build.domain.endpoint import Endpoint
     from cacheunit_build.endpoints.metrics import ServerMetrics
     from cacheunit_build.endpoints.probe_request import ProbeSettings
     from cacheunit_build.endpoints.repeats import LastToken, RepeatHit

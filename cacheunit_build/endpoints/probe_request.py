@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.fingerprint import PREFIX, fingerprint
-from cacheunit_build.request_formats.base import Marker, MarkerPlace, PrefixParts
+from cacheunit_build.request_formats.parts import Marker, MarkerPlace, PrefixParts
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.cache_rule import MarkerName

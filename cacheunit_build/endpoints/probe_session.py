@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.endpoint import LimitReachedError
 from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.domain.protocols import LimitReachedError
 from cacheunit_build.endpoints.probe_request import FILLERS, ProbeRequest, probe_body
 
 if TYPE_CHECKING:
-    from cacheunit_build.domain.protocols import Endpoint
+    from cacheunit_build.domain.endpoint import Endpoint
     from cacheunit_build.domain.usage import Usage
     from cacheunit_build.endpoints.probe_request import ProbeSettings
 

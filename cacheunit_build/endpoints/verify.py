@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.protocols import Adapters, Endpoint, ProjectFiles
+    from cacheunit_build.domain.endpoint import Endpoint
+    from cacheunit_build.domain.protocols import Adapters, ProjectFiles
     from cacheunit_build.domain.recorded_count import RecordedCount
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.domain.target import Target
@@ -121,7 +122,7 @@ def verify(
     served_model = settings.model or next(iter(endpoint.models()), None)
     for artifact in artifacts:
         loaded = targets[artifact.target]
-        model = served_model or next(iter(loaded.target.models), None)
+        model = served_model or next(iter(loaded.target.model_ids), None)
         if model is None:
             raise fail("the endpoint does not list its models", hint="name one with --model")
         question = None if settings.record_day is None else question_of(artifact, loaded)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.protocols import RequestRefusedError
+from cacheunit_build.domain.endpoint import RequestRefusedError
 from cacheunit_build.endpoints.probe_request import ProbeRequest
 from cacheunit_build.endpoints.probe_session import unknown_rule
 

@@ -50,7 +50,8 @@ def example_faults(manifest: Manifest) -> Iterator[Fault]:
 
     The results of a message's calls follow it at once, in any order: providers refuse the whole request otherwise.
     """
-    waiting: dict[str, tuple[int, int]] = {}  # id of a call without result -> index of its message, and of itself there
+    # id of a call without result -> index of its message, and of itself there; None where it may be without one
+    waiting: dict[str, tuple[int, int] | None] = {}
     used: set[str] = set()
     number = 0
     for index, example in enumerate(manifest.examples):
@@ -68,13 +69,15 @@ def example_faults(manifest: Manifest) -> Iterator[Fault]:
                 yield manifest.fault(f"{id_!r} is not a valid id of a tool call", *keys, "id", hint=hint)
             if id_ in used:
                 yield manifest.fault(f'two tool calls have the id "{id_}"', *keys, hint="give each its own id")
+                waiting[f"{id_} of call {number}"] = None
+            else:
+                waiting[id_] = index, place
             used.add(id_)
-            waiting[id_] = index, place
     yield from _unanswered(manifest, waiting)
 
 
 def _result_faults(
-    manifest: Manifest, index: int, example: ExampleSource, waiting: dict[str, tuple[int, int]]
+    manifest: Manifest, index: int, example: ExampleSource, waiting: dict[str, tuple[int, int] | None]
 ) -> Iterator[Fault]:
     """Yields a fault where a result answers no call; else takes its call from those that wait."""
     keys = ("examples", index)
@@ -88,9 +91,9 @@ def _result_faults(
         waiting.pop(example.tool_call_id or next(iter(waiting)))
 
 
-def _unanswered(manifest: Manifest, waiting: dict[str, tuple[int, int]]) -> Iterator[Fault]:
+def _unanswered(manifest: Manifest, waiting: dict[str, tuple[int, int] | None]) -> Iterator[Fault]:
     """Yields a fault for each call that has no result."""
-    for index, place in waiting.values():
+    for index, place in filter(None, waiting.values()):
         name = manifest.examples[index].tool_calls[place].name
         hint = "add a message with role: tool behind it, before the next one of the user or the assistant"
         keys = ("examples", index, "tool_calls", place)

@@ -40,8 +40,9 @@ def front_matter_end(text: str, path: str) -> int:
         raise fail('the front matter does not end: there is no second line "---"', path=path, line=1, hint=hint)
     skipped = _SKIPPED_LINES.match(text, start.end(), end.start())
     first = start.end() if skipped is None else skipped.end()
-    if first < end.start() and _KEY.match(text, first, end.start()) is None:
-        line = text.count("\n", 0, first) + 1
+    has_text = bool(text[start.end() : end.start()].strip())
+    if has_text and (first == end.start() or _KEY.match(text, first, end.start()) is None):
+        line = text.count("\n", 0, first if first < end.start() else start.end()) + 1
         hint = 'write the first line of a text that begins with a rule as "***"'
         raise fail("not the front matter of a file: the line is no YAML key", path=path, line=line, hint=hint)
     blank = _BLANK_LINES.match(text, end.end())

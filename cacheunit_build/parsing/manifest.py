@@ -26,6 +26,9 @@ _MOST_OPTIONS = 1_000
 _IGNORED = "x-"
 """The beginning of keys that are ignored, as in Docker Compose: their values may have anchors for other keys."""
 
+_SHORTHANDS = (("system",), ("strip",), ("padding",), ("cache", "ttl"))
+"""The keys of values that may be a text, which `_without_shorthands` writes out."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
     (
@@ -53,7 +56,7 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
         raise CacheunitError(Fault(message="the manifest is empty", path=path, hint='it needs "system: TEMPLATE"'))
     if not isinstance(document.value, dict):
         raise CacheunitError(Fault(message="a manifest must be a mapping", path=path, line=document.line(())))
-    keys = validate(ManifestKeys, _without_shorthands(document))
+    keys = validate(ManifestKeys, _without_shorthands(document), shorthands=_SHORTHANDS)
     values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
     values["matrix"] = {axis: items for axis, items in keys.matrix.items() if axis not in ENTRY_KEYS}
     manifest = Manifest(**values, name=name, path=path, lines=document.lines)
@@ -162,7 +165,7 @@ def _path_faults(manifest: Manifest) -> Iterator[Fault]:
     schema = manifest.options.get(RESPONSE_SCHEMA)
     if isinstance(schema, str):
         files.append(("options", RESPONSE_SCHEMA, schema))
-    elif RESPONSE_SCHEMA in manifest.options:
+    elif schema is not None:  # an option without a value is a fault of its own
         message = f'"{RESPONSE_SCHEMA}" must be the path of a file with a JSON Schema'
         yield manifest.fault(message, "options", RESPONSE_SCHEMA)
     for key, item, file in files:
@@ -190,7 +193,9 @@ def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
 
 def _lifetime_faults(manifest: Manifest) -> Iterator[Fault]:
     """Yields a fault for each lifetime that is none, and for one that is longer than that of an earlier marker."""
-    lifetimes = [(part, lifetime) for part in MARKER_PARTS if (lifetime := getattr(manifest.cache.ttl, part))]
+    lifetimes = [
+        (part, lifetime) for part in MARKER_PARTS if (lifetime := getattr(manifest.cache.ttl, part)) is not None
+    ]
     for part, lifetime in lifetimes:
         if lifetime_seconds(lifetime) is None:
             hint = "write a number with s, m, h or d, such as 5m or 1h"

@@ -73,7 +73,7 @@ def parse_tools(document: Document, known_keys: Collection[str] = ()) -> tuple[T
         except CacheunitError as error:
             faults += error.faults
     if not values:
-        faults.append(Fault(message="the file contains no tools", path=document.path))
+        faults.append(Fault(message="the file contains no tools", path=document.path, line=document.line(keys)))
     if faults:
         raise CacheunitError(*first_faults(sorted(faults, key=lambda fault: fault.line or 0)))
     return tuple(tools)

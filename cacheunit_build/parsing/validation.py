@@ -15,7 +15,7 @@ from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail, first_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -25,7 +25,12 @@ T = TypeVar("T")
 
 
 def validate(
-    schema: type[T], document: Document, table_keys: Sequence[str | int] = (), *, keys_read_before: Sequence[str] = ()
+    schema: type[T],
+    document: Document,
+    table_keys: Sequence[str | int] = (),
+    *,
+    keys_read_before: Sequence[str] = (),
+    shorthands: Collection[tuple[str | int, ...]] = (),
 ) -> T:
     """Returns `document.value` as an instance of `schema`, a dataclass whose classes are marked with `VALIDATION`.
 
@@ -37,6 +42,7 @@ def validate(
         document: the parsed file.
         table_keys: the keys under which the value is in its file, for the lines of faults.
         keys_read_before: keys that the value may have in its file, but that were taken out of it; for hints.
+        shorthands: the keys of values that may be a text in the file too, as a short form.
 
     Raises:
         CacheunitError: every fault in the document.
@@ -49,8 +55,9 @@ def validate(
     try:
         value: T = _adapter(schema).validate_json(data)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        faults = [_fault(schema, details, document, table_keys, keys_read_before) for details in errors]
+        errors = _without_consequences(_without_union_members(error.errors(include_url=False), document.value))
+        known = _KnownKeys(schema=schema, read_before=keys_read_before, shorthands=shorthands)
+        faults = [_fault(known, details, document, table_keys) for details in errors]
         raise CacheunitError(*first_faults(sorted(faults, key=lambda fault: fault.line or 0))) from None
     return value
 
@@ -86,15 +93,63 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _fault(
-    schema: type[Any],
-    details: ErrorDetails,
-    document: Document,
-    table_keys: Sequence[str | int],
-    keys_read_before: Sequence[str],
-) -> Fault:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownKeys:
+    """The keys that a file may have: those of a dataclass, those that were read before, and those with a short form."""
+
+    schema: type[Any]
+    read_before: Sequence[str]
+    shorthands: Collection[tuple[str | int, ...]]
+
+
+def _without_consequences(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Returns the errors without those that a list is empty, where it only lacks the items that are wrong."""
+    parents = {error["loc"][:-1] for error in errors}
+    return [error for error in errors if error["type"] != "too_short" or error["loc"] not in parents]
+
+
+def _without_union_members(errors: Sequence[ErrorDetails], value: object) -> list[ErrorDetails]:
+    """Returns errors without those of members of a union that the value is not meant for, and without their names.
+
+    Of a key that takes a text or a table, pydantic reports what each member of the union refuses:
+
+        value           keys of the errors                              returned
+        {"sha256": 5}   encoder, str; encoder, PackagedEncoder, sha256  encoder, sha256
+        5               encoder, str; encoder, PackagedEncoder          encoder: must be text or a mapping
+    """
+    kept: dict[tuple[tuple[str | int, ...], str], ErrorDetails] = {}
+    for details in errors:
+        keys, member_refused, is_mapping = _real_keys(details, value)
+        if member_refused and is_mapping:
+            continue
+        kind = "text_or_mapping_type" if member_refused else details["type"]
+        kept.setdefault((keys, kind), {**details, "loc": keys, "type": kind})
+    return list(kept.values())
+
+
+def _real_keys(details: ErrorDetails, value: Any) -> tuple[tuple[str | int, ...], bool, bool]:  # noqa: ANN401 - any JSON
+    """Returns the keys of an error, without names of members of a union.
+
+    And whether a member of a union refuses the type of the value, and whether the value is a mapping.
+    """
+    keys: list[str | int] = []
+    location = details["loc"]
+    for index, key in enumerate(location):
+        last = index == len(location) - 1
+        absent = isinstance(key, str) and not (isinstance(value, dict) and key in value)
+        if absent and not (last and details["type"].startswith("missing")):
+            if last and details["type"].endswith("_type"):
+                return tuple(keys), True, isinstance(value, dict)
+            continue
+        keys.append(key)
+        if not last:
+            value = value[key] if isinstance(value, dict) or isinstance(key, int) else None
+    return tuple(keys), False, False
+
+
+def _fault(known: _KnownKeys, details: ErrorDetails, document: Document, table_keys: Sequence[str | int]) -> Fault:
     keys = details["loc"]
-    known_keys = sorted([*_keys_at(schema, keys[:-1]), *(keys_read_before if len(keys) == 1 else ())])
+    known_keys = sorted([*_keys_at(known.schema, keys[:-1]), *(known.read_before if len(keys) == 1 else ())])
     hint = None
     if details["type"] == "unexpected_keyword_argument":
         message = f'unknown key "{shortened(str(keys[-1]))}"'
@@ -102,7 +157,10 @@ def _fault(
     elif details["type"] in ("missing", "missing_keyword_only_argument"):
         message = f'key "{keys[-1]}" is missing' + (f' in "{_dotted(keys[:-1])}"' if len(keys) > 1 else "")
     else:
-        message = f'"{_dotted(keys)}" {_complaint(details)}' if keys else _complaint(details)
+        complaint = _complaint(details)
+        if keys in known.shorthands and details["type"] in _COMPLAINTS:
+            complaint = complaint.replace("must be", "must be text or", 1)
+        message = f'"{_dotted(keys)}" {complaint}' if keys else complaint
     return Fault(message=message, path=document.path, line=document.line((*table_keys, *keys)), hint=hint)
 
 
@@ -121,6 +179,7 @@ _COMPLAINTS = {
     "tuple_type": "must be a list",
     "dict_type": "must be a mapping",
     "dataclass_type": "must be a mapping",
+    "text_or_mapping_type": "must be text or a mapping",
 }
 """What is wrong with a value, by pydantic's type of the error."""
 

@@ -131,7 +131,7 @@ def _matches(pattern: str, written: str, target: Target) -> bool:
         target: the target.
     """
     names = (written, target.name)
-    return pattern in target.models or any(pattern == name or fnmatchcase(name, pattern) for name in names)
+    return pattern in target.model_ids or any(pattern == name or fnmatchcase(name, pattern) for name in names)
 
 
 def _typed(values: Iterable[AxisValue]) -> tuple[TypedValue, ...]:

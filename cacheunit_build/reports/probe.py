@@ -148,7 +148,7 @@ def _target_lines(table: str, base: Target | None, context: ProbeContext) -> lis
         lines.append(f"extends = {toml_string(base.name)}")
     lines += [
         f"description = {toml_string(f'{context.model} at {context.host}')}",
-        f"models = [{toml_string(context.model)}]",
+        f"model_ids = [{toml_string(context.model)}]",
         f"request = {toml_string(context.request_format)}",
         "",
     ]

@@ -41,14 +41,15 @@ def target_lines(target: Target) -> list[str]:
     cache, frame = target.cache, target.frame
     facts = [
         ("  description", target.description),
-        ("  models", ", ".join(target.models)),
+        ("  model", target.model or ""),
+        ("  model ids", ", ".join(target.model_ids)),
         ("  request", target.request),
         ("  tokenizer", "none: set in the project" if target.tokenizer is None else str(target.tokenizer)),
         ("  frame", "" if target.frame.estimate is None else str(target.frame.estimate)),
         ("  before", repr(frame.before) if frame.before else ""),
         ("  after", repr(frame.after) if frame.after else ""),
-        ("  chat template", frame.chat_template or ""),
-        ("  encoder", frame.encoder or ""),
+        ("  chat template", str(frame.chat_template or "")),
+        ("  encoder", str(frame.encoder or "")),
         ("  cache", f"{cache.kind}, unit {_unit(target)}, minimum {_number(cache.minimum)}"),
         ("  dropped", f"the last {plural(cache.dropped_units, 'unit')}" if cache.dropped_units else ""),
         ("  hits", "not guaranteed: best effort" if cache.best_effort else ""),
@@ -59,7 +60,7 @@ def target_lines(target: Target) -> list[str]:
         ("  lifetime by", cache.lifetime_option or ""),
         ("  cache key", cache.key or ""),
     ]
-    evidence = [["", *_evidence_lines(item, "  ")] for item in cache.evidence]
+    evidence = [["", *_evidence_lines(item, "  ")] for item in (*target.evidence, *cache.evidence)]
     evidence += [["", f"  option {_option(option)}", *_evidence_lines(option, "    ")] for option in target.options]
     evidence += [
         ["", f"  limit: {limit} ({limit.effect})", *_evidence_lines(limit, "    ")] for limit in target.tool_limits
@@ -112,10 +113,13 @@ def _target_json(target: Target) -> dict[str, Any]:
     return {
         "name": target.name,
         "description": target.description,
-        "models": list(target.models),
+        "model": target.model,
+        "model_ids": list(target.model_ids),
+        "models": list(target.model_ids),  # the former name
         "request": target.request,
         "tokenizer": {key: value for key, value in spec.items() if value is not None},
         "frame": asdict(target.frame),
+        "evidence": [_dated(asdict(item)) for item in target.evidence],
         "cache": with_former_keys(cache, {"primes": "warm_up_requests"}),
         "options": [_dated(asdict(option)) for option in target.options],
         "tool_limits": [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body, marked
+from cacheunit_build.request_formats.base import RequestFormat, body, marked
 from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.prompt import Tool, Turn
     from cacheunit_build.domain.response_schema import ResponseSchema
+    from cacheunit_build.request_formats.parts import Json, PrefixParts
+
+_DEFERRED = "defer_loading"
+"""The key of a tool that is loaded only when the model finds it by the tool search.
+
+Such tools are not in the prefix, and a marker on one is refused.
+documented: https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching
+measured: https://github.com/anthropics/claude-code/issues/30920
+"""
 
 
 class AnthropicMessages(RequestFormat):
@@ -72,6 +82,15 @@ class AnthropicMessages(RequestFormat):
         strict = {} if tool.strict is None else {"strict": tool.strict}
         body = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
         return body | strict | tool.known(self.tool_keys)
+
+    def is_deferred(self, tool: Tool) -> bool:
+        """Returns whether a tool has `defer_loading`.
+
+        The tools of an `mcp_toolset` may have it by `default_config`; a marker on the set would be on the last of them.
+        """
+        keys = tool.others if tool.hosted is None else tool.hosted
+        places = (keys, keys.get("default_config"))
+        return any(isinstance(place, Mapping) and place.get(_DEFERRED) is True for place in places)
 
     def response_schema(self, schema: ResponseSchema) -> Json:
         """Returns `output_config.format`, which has no name."""

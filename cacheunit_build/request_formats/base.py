@@ -5,116 +5,23 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cacheunit_build.domain.front_options import merged, nested, value_at, with_arguments
 from cacheunit_build.domain.prompt import chat_message
 from cacheunit_build.request_formats.counting import without_markers
 from cacheunit_build.request_formats.following import MessageForm, markers_of, with_leading_text, with_marker
+from cacheunit_build.request_formats.parts import MARKERS, Json, Marker, MarkerPlace, PrefixParts, marker_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cacheunit_build.domain.cache_rule import MarkerName
     from cacheunit_build.domain.endpoint_route import EndpointRoute
-    from cacheunit_build.domain.prompt import Tool, Turn
+    from cacheunit_build.domain.prompt import Tool
     from cacheunit_build.domain.response_schema import ResponseSchema
     from cacheunit_build.domain.target import FormatName
     from cacheunit_build.request_formats.counting import CountRoute
-
-Json = dict[str, Any]
-
-_MARKERS: dict[str, Json] = {
-    "cache_control": {"type": "ephemeral"},
-    "prompt_cache_breakpoint": {"mode": "explicit"},
-    "cachePoint": {"type": "default"},
-}
-"""The value of each marker in a request."""
-
-
-LOOK_BACK: dict[str, int] = {"cache_control": 20, "prompt_cache_breakpoint": 1}
-"""How many blocks, from the one with a marker backwards, are searched for an entry that an earlier request wrote."""
-
-PartName = Literal["tools", "system", "examples"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkerPlace:
-    """The tool, block of system text or message of a prefix that carries a cache marker.
-
-    Attributes:
-        part: the part of the prefix.
-        index: its index among the tools, the blocks of the system text, or the messages of the examples.
-    """
-
-    part: PartName
-    index: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marker:
-    """A cache marker of a prefix.
-
-    Attributes:
-        place: what it is on: everything up to the end of that is cached.
-        name: its key in a request.
-        lifetime: how long the provider is to keep the entry, such as 1h; None for the provider's default.
-    """
-
-    place: MarkerPlace
-    name: MarkerName
-    lifetime: str | None = None
-
-    @property
-    def value(self) -> Json:
-        """Its value in a request."""
-        return marker_value(self.name, self.lifetime)
-
-
-def marker_value(name: MarkerName, lifetime: str | None = None) -> Json:
-    """Returns the value of a marker in a request, with its lifetime if there is one."""
-    return {**_MARKERS[name], **({} if lifetime is None else {"ttl": lifetime})}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixParts:
-    """The parts of a prefix, as a request carries them.
-
-    Attributes:
-        blocks: the system text with its padding, a block for each template; their concatenation is the text.
-        tools: the tools, in order.
-        turns: the messages of worked examples, in order.
-        markers: the cache markers, in the order of the request.
-        options: the frozen values of request options, by name.
-        fields: further values by dotted name, which change neither text nor tokens: cache key and lifetime.
-    """
-
-    blocks: Sequence[str]
-    tools: Sequence[Tool] = ()
-    turns: Sequence[Turn] = ()
-    markers: Sequence[Marker] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def system(self) -> str:
-        """The system text with its padding."""
-        return "".join(self.blocks)
-
-    @property
-    def last(self) -> MarkerPlace | None:
-        """The last of the parts, in the order tools, system text, examples; None where there is none."""
-        if self.turns:
-            return MarkerPlace(part="examples", index=len(self.turns) - 1)
-        if self.blocks:
-            return MarkerPlace(part="system", index=len(self.blocks) - 1)
-        return MarkerPlace(part="tools", index=len(self.tools) - 1) if self.tools else None
-
-    def marker_at(self, part: PartName, index: int) -> Marker | None:
-        """Returns the marker on a part of the prefix; None where it has none."""
-        place = MarkerPlace(part=part, index=index)
-        return next((marker for marker in self.markers if marker.place == place), None)
 
 
 class RequestFormat(ABC):
@@ -132,10 +39,12 @@ class RequestFormat(ABC):
         name_key: the key of a request that names such a prefix.
         has_messages: whether a request has messages, and so a place for tools and examples.
         markers: the cache markers that it can carry, in the order in which `probe` tries them.
+        look_back: how many blocks, from one with a marker backwards, are searched for an entry of an earlier request.
         marks_tools: whether a tool can carry a marker.
         needs_marker: whether the API of this format caches nothing without a marker; `probe` then tries markers first.
         system_blocks: whether the system text is a list of blocks, so that a request may have further ones.
         most_markers: how many cache markers a request may carry.
+        alternates: whether the API refuses a request whose messages do not alternate, beginning with one of the user.
         exclusive: request keys of which the API takes only one.
         form: how messages are written.
         has_chat_template: whether inference servers take its requests for tokenizing too, and apply their template.
@@ -154,10 +63,12 @@ class RequestFormat(ABC):
     name_key: ClassVar[str] = ""
     has_messages: ClassVar[bool] = True
     markers: ClassVar[tuple[MarkerName, ...]] = ()
+    look_back: ClassVar[Mapping[str, int]] = {"cache_control": 20, "prompt_cache_breakpoint": 1}
     marks_tools: ClassVar[bool] = False
     needs_marker: ClassVar[bool] = False
     system_blocks: ClassVar[bool] = False
     most_markers: ClassVar[int] = 4
+    alternates: ClassVar[bool] = False
     exclusive: ClassVar[tuple[str, ...]] = ()
     form: ClassVar[MessageForm] = MessageForm()
     has_chat_template: ClassVar[bool] = False
@@ -167,7 +78,18 @@ class RequestFormat(ABC):
     def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
         """Returns the last part that can carry a marker; None where none can."""
         last = parts.last
-        return None if last is None or (last.part == "tools" and not self.marks_tools) else last
+        return self.last_markable_tool(parts) if last is not None and last.part == "tools" else last
+
+    def last_markable_tool(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last tool that can carry a marker; None where none can."""
+        indexes = (index for index in reversed(range(len(parts.tools))) if not self.is_deferred(parts.tools[index]))
+        index = next(indexes, None) if self.marks_tools else None
+        return None if index is None else MarkerPlace(part="tools", index=index)
+
+    def is_deferred(self, tool: Tool) -> bool:
+        """Returns whether a tool is out of the prefix until the model finds it, so that it cannot carry a marker."""
+        del tool
+        return False
 
     @abstractmethod
     def fragment(self, parts: PrefixParts) -> Json:
@@ -191,7 +113,7 @@ class RequestFormat(ABC):
 
     def counted(self, fragment: Json) -> Json:
         """Returns what decides the tokens of a fragment: all but its cache markers."""
-        return without_markers(fragment, _MARKERS, (self.tools_path, self.system_path, self.messages_key))
+        return without_markers(fragment, MARKERS, (self.tools_path, self.system_path, self.messages_key))
 
     def tools_in(self, fragment: Json) -> list[Json]:
         """Returns the tools of a fragment."""
@@ -221,7 +143,7 @@ class RequestFormat(ABC):
 
     def tool_names(self, fragment: Json) -> tuple[str, ...]:
         """Returns the names of the tools in a fragment, in order; of a hosted one without a name, its type."""
-        tools = (tool for tool in self.tools_in(fragment) if not tool.keys() <= _MARKERS.keys())
+        tools = (tool for tool in self.tools_in(fragment) if not tool.keys() <= MARKERS.keys())
         return tuple(map(_tool_name, tools))
 
     def response_schema(self, schema: ResponseSchema) -> Mapping[str, Any]:
@@ -253,14 +175,14 @@ class RequestFormat(ABC):
             content = message.get(content_key)
             text = [self.form.text_block(content)] if isinstance(content, str) else [{}]
             parts = content if isinstance(content, list) else text
-            blocks += [part if part.keys() <= _MARKERS.keys() and part else {**outer, **part} for part in parts]
+            blocks += [part if part.keys() <= MARKERS.keys() and part else {**outer, **part} for part in parts]
         bare: list[tuple[Json, bool]] = []
         for block in blocks:
-            if block.keys() <= _MARKERS.keys() and bare:  # a marker of its own is on the block in front of it
+            if block.keys() <= MARKERS.keys() and bare:  # a marker of its own is on the block in front of it
                 bare[-1] = bare[-1][0], True
                 continue
-            is_marked = not _MARKERS.keys().isdisjoint(block)
-            bare.append(({key: value for key, value in block.items() if key not in _MARKERS}, is_marked))
+            is_marked = not MARKERS.keys().isdisjoint(block)
+            bare.append(({key: value for key, value in block.items() if key not in MARKERS}, is_marked))
         return bare
 
     @staticmethod

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.fingerprint import compact_json
-from cacheunit_build.request_formats.base import Json, Marker, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.base import RequestFormat, body
 from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
+from cacheunit_build.request_formats.parts import Json, Marker, MarkerPlace, PrefixParts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,9 +45,14 @@ class BedrockConverse(RequestFormat):
     model_key = "modelId"
     tools_path = "toolConfig.tools"
     markers = ("cachePoint",)
+    # documented for Claude, and for no other model:
+    # https://github.com/aws/agent-toolkit-for-aws/blob/main/skills/core-skills/amazon-bedrock/references/prompt-caching.md
+    look_back: ClassVar[Mapping[str, int]] = {"cachePoint": 20}
     marks_tools = True
     needs_marker = True
     system_blocks = True
+    # measured: https://github.com/langgenius/dify/issues/12340, https://github.com/langchain-ai/langchain-aws/issues/130
+    alternates = True
     form = _FORM
 
     def fragment(self, parts: PrefixParts) -> Json:
@@ -95,6 +101,7 @@ class BedrockNova(BedrockConverse):
     """Converse for Amazon's Nova models, which refuse a marker among the tools, and behind results and images."""
 
     name = "bedrock-nova"
+    look_back: ClassVar[Mapping[str, int]] = {"cachePoint": 1}
     marks_tools = False
     form = MessageForm(
         takes_text=False,
@@ -104,6 +111,14 @@ class BedrockNova(BedrockConverse):
         unmarkable=frozenset({"reasoningContent", "toolResult", "toolUse", "image", "document", "video"}),
         marker_blocks=True,
     )
+
+    def last_markable(self, parts: PrefixParts) -> MarkerPlace | None:
+        """Returns the last message that ends with a text, else the last block of system text; None without both."""
+        texts = (index for index, turn in enumerate(parts.turns) if turn.result_of is None and not turn.calls)
+        index = max(texts, default=None)
+        if index is not None:
+            return MarkerPlace(part="examples", index=index)
+        return MarkerPlace(part="system", index=len(parts.blocks) - 1) if parts.blocks else None
 
 
 def _marker(marker: Marker | None) -> list[Json]:

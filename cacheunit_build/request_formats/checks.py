@@ -151,6 +151,7 @@ class RequestChecks:
         messages = self._messages(following)
         if SYSTEM_MESSAGE in self._options and SYSTEM_MESSAGE not in allow:
             self._refuse_system_messages(messages)
+        self._refuse_second_in_succession(fragment, messages)
         if following.dynamic:
             fragment, messages = self._format.with_dynamic(fragment, messages, following.dynamic)
         if mark:
@@ -236,6 +237,15 @@ class RequestChecks:
         if isinstance(content, str) and not form.takes_text:
             hint = 'write it as a list of blocks: [{"text": "…"}]'
             raise fail(f'messages[{index}]["{form.content_key}"] is a text', hint=hint)
+
+    def _refuse_second_in_succession(self, fragment: Mapping[str, Any], messages: Sequence[Any]) -> None:
+        """Raises an error where the first message has the role of the last example, and the API wants another."""
+        examples = fragment.get(self._format.messages_key) or ()
+        if not self._format.alternates or not examples or not messages:
+            return
+        if (role := role_of(messages[0])) == role_of(examples[-1]):
+            message = f'messages[0] has the role "{role}", as the last example of the prefix "{self._prefix}" has'
+            raise fail(message, hint="the API refuses that: end the examples with a message of the other")
 
     def _refuse_system_messages(self, messages: Sequence[Any]) -> None:
         """Raises an error where a message is one that the chat template puts in front of the prefix."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.endpoint_route import EndpointRoute
 from cacheunit_build.domain.front_options import merged, with_arguments
 from cacheunit_build.domain.lifetimes import lifetime_seconds
-from cacheunit_build.request_formats.base import Json, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.base import RequestFormat, body
 from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
+from cacheunit_build.request_formats.parts import Json, PrefixParts
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn
@@ -198,8 +199,14 @@ def _camel(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
     return {name: mapping[key] if name in _OPAQUE else _camel(mapping[key]) for key, name in names.items()}
 
 
-def _camel_name(name: str) -> str:
-    """Returns a name as in JSON: max_output_tokens -> maxOutputTokens."""
+def _camel_name(name: object) -> str:
+    """Returns a name as in JSON: max_output_tokens -> maxOutputTokens.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"config has the key {name!r}, which must be a str")
     first, *others = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in others)
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import (
-    Json,
-    PrefixParts,
-    RequestFormat,
-    body,
-    chat_messages,
-    openai_response_format,
-)
+from cacheunit_build.request_formats.base import RequestFormat, body, chat_messages, openai_response_format
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.response_schema import ResponseSchema
+    from cacheunit_build.request_formats.parts import Json, PrefixParts
 
 
 class OpenAIChat(RequestFormat):

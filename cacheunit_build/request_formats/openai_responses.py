@@ -5,19 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import (
-    Json,
-    Marker,
-    MarkerPlace,
-    PrefixParts,
-    RequestFormat,
-    body,
-    marked,
-    openai_response_format,
-    text_content,
-)
+from cacheunit_build.request_formats.base import RequestFormat, body, marked, openai_response_format, text_content
 from cacheunit_build.request_formats.counting import CountRoute
 from cacheunit_build.request_formats.following import MessageForm
+from cacheunit_build.request_formats.parts import Json, Marker, MarkerPlace, PrefixParts
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Tool, Turn

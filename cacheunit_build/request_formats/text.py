@@ -6,11 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.endpoint_route import EndpointRoute
-from cacheunit_build.request_formats.base import Json, MarkerPlace, PrefixParts, RequestFormat, body
+from cacheunit_build.request_formats.base import RequestFormat, body
 from cacheunit_build.request_formats.following import BLANK_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cacheunit_build.request_formats.parts import Json, MarkerPlace, PrefixParts
 
 
 class Text(RequestFormat):

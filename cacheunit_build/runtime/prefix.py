@@ -155,9 +155,12 @@ class Prefix:
         checks = RequestChecks(
             (self.name, self.target), (self._identity, self._rule), frozen, exact=self.counted == "exact"
         )
-        fragment = checks.naming(checks.fragment_for(others, allow), cached_content)
-        body = checks.with_following(fragment, following, mark=conversation_marker, allow=allow)
-        return checks.arguments(body, others)
+        try:
+            fragment = checks.naming(checks.fragment_for(others, allow), cached_content)
+            body = checks.with_following(fragment, following, mark=conversation_marker, allow=allow)
+            return checks.arguments(body, others)
+        except RecursionError:
+            raise TypeError("an argument contains itself, or is nested too deeply") from None
 
     @property
     def cached_content(self) -> dict[str, Any] | None:

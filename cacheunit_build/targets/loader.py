@@ -10,17 +10,18 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.document import Document
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import CACHED_CONTENT, REQUEST, artifact_stem
 from cacheunit_build.domain.names import MAX_FILE_BYTES, name_problem
 from cacheunit_build.domain.target import Target, TargetKeys
-from cacheunit_build.domain.target_table import extended_table
+from cacheunit_build.domain.target_table import TargetReferenceError, TargetTables, whole_table
 from cacheunit_build.domain.toml import read_toml
 from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+    from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.settings import Settings
 
@@ -28,10 +29,16 @@ _SUFFIX = ".toml"
 _MOST_TARGETS = 1_000
 
 
-SHIPPED_ENCODERS: frozenset[str] = frozenset()
-"""The SHA-256 of each Python encoder that a target of this package names: they may run where project code may not.
+SHIPPED_ENCODERS: frozenset[str] = frozenset(
+    {
+        "bdbd57c132a1b3725042323d02b98b9d1df28e5f388f134399555d041f5055e0",  # DeepSeek V4, encoding_dsv4.py
+    }
+)
+"""The SHA-256 of each Python encoder that a target of this package names.
 
-No target has one yet."""
+They may run where project code may not. They read no other files, so that a build is reused as with a chat template,
+and put a system text in as it is.
+"""
 
 
 def known_targets() -> dict[str, Target]:
@@ -47,8 +54,28 @@ def _known() -> Mapping[str, Target]:
 @cache
 def _shipped() -> dict[str, Document]:
     """Returns the tables of the known targets, by name."""
-    files = (entry for entry in resources.files(__package__).iterdir() if entry.name.endswith(_SUFFIX))
-    return packaged_tables({entry.name.removesuffix(_SUFFIX): entry.read_bytes() for entry in files})
+    return packaged_tables(_toml_files(resources.files(__package__)))
+
+
+@cache
+def _models() -> dict[str, dict[str, Any]]:
+    """Returns the tables of the models that come with the package, by name."""
+    files = _toml_files(resources.files(__package__) / "models")
+    return {name: read_toml(files[name], f"models/{name}{_SUFFIX}").value for name in sorted(files)}
+
+
+def _toml_files(folder: Traversable) -> dict[str, bytes]:
+    """Returns the bytes of each TOML file in a folder of the package, by its name without the suffix."""
+    files = (entry for entry in folder.iterdir() if entry.name.endswith(_SUFFIX))
+    return {entry.name.removesuffix(_SUFFIX): entry.read_bytes() for entry in files}
+
+
+def known_models() -> dict[str, Target]:
+    """Returns the models that come with the package, by name: each as a target without a cache rule."""
+    tables = {name: {**table, "request": "openai-chat", "model": name} for name, table in _models().items()}
+    return {
+        name: _target(name, Document(path=f"models/{name}{_SUFFIX}", value=table)) for name, table in tables.items()
+    }
 
 
 def packaged_tables(files: Mapping[str, bytes]) -> dict[str, Document]:
@@ -64,14 +91,15 @@ def packaged_tables(files: Mapping[str, bytes]) -> dict[str, Document]:
         CacheunitError: a file is not TOML or extends an unknown target, or files extend each other in a cycle.
     """
     documents = {name: read_toml(files[name], f"{name}{_SUFFIX}") for name in sorted(files)}
-    tables = {name: document.value for name, document in documents.items()}
+    tables = TargetTables(
+        project={}, known={name: document.value for name, document in documents.items()}, models=_models()
+    )
     merged = {}
     for name, document in documents.items():
         try:
-            table = extended_table(name, tables.get)
-        except CacheunitError as error:
-            place = Fault(message="", path=document.path, line=document.line(("extends",)))
-            raise _at_extends(error, place, tables[name], tables) from None
+            table = whole_table(name, tables)
+        except TargetReferenceError as error:
+            raise CacheunitError(*error.faults_at(document.path, document.line(error.keys))) from None
         merged[name] = replace(document, value=_with_listed_evidence(table))
     return merged
 
@@ -94,14 +122,17 @@ def all_targets(settings: Settings) -> dict[str, Target]:
         message = f"{len(settings.target):,} targets are defined, more than {_MOST_TARGETS:,}"
         raise CacheunitError(settings.fault(message, "target"))
     targets = known_targets()
-    tables: dict[str, Any] = {**{name: shipped.value for name, shipped in _shipped().items()}, **settings.target}
+    known = {name: shipped.value for name, shipped in _shipped().items()}
+    tables = TargetTables(project=settings.target, known=known, models=_models())
     faults: list[Fault] = []
     for name in sorted(settings.target):
-        faults += _name_faults(name, tables, settings)
+        faults += _name_faults(name, {**known, **settings.target}, settings)
         try:
-            table = _extended(name, tables, settings)
+            table = _whole_table(name, tables, settings)
             document = Document(path=settings.document.path, value=table, lines=settings.document.lines)
-            targets[name] = _target(name, document, (*settings.table_keys, "target", name))
+            target = _target(name, document, (*settings.table_keys, "target", name))
+            listed = name in known or bool({"model_ids", "models"} & settings.target[name].keys())
+            targets[name] = replace(target, names_models=listed)
         except CacheunitError as error:
             faults += error.faults
     if faults:
@@ -114,6 +145,16 @@ def target_table_schema() -> dict[str, Any]:
     schema = json_schema(TargetKeys)
     schema["properties"]["request"]["enum"] = list(FORMATS)
     schema["properties"]["extends"] = {"type": "string", "description": "The target whose keys this one starts from."}
+    rule = schema["properties"]["cache"]
+    rule_of = {"type": "string", "description": "The target whose cache rule, options and limits this one has."}
+    schema["properties"]["cache"] = {"anyOf": [rule_of, rule]}
+    schema["$defs"]["CacheRule"]["properties"]["extends"] = rule_of
+    folder = {"type": "object", "required": ["path"], "additionalProperties": False}
+    folder["properties"] = {key: {"type": "string"} for key in ("path", "encoder")}
+    schema["properties"]["model"] = {
+        "anyOf": [{"type": "string", "enum": list(_models())}, folder],
+        "description": "The model whose vocabulary and frame this target has: its name, or its folder in the project.",
+    }
     schema["properties"] = dict(sorted(schema["properties"].items()))
     schema.pop("required")
     return schema
@@ -138,26 +179,17 @@ def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> It
             return
 
 
-def _extended(name: str, tables: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Returns the table of one of the project's targets, merged over the tables that it extends.
+def _whole_table(name: str, tables: TargetTables, settings: Settings) -> dict[str, Any]:
+    """Returns the table of one of the project's targets, with everything that it refers to.
 
     Raises:
-        CacheunitError: a base is unknown, or the targets extend each other in a cycle; at its key `extends`.
+        CacheunitError: it refers to what does not exist, or targets extend each other in a cycle; at that key.
     """
     try:
-        return extended_table(name, tables.get)
-    except CacheunitError as error:
-        place = settings.fault("", "target", name, "extends")
-        raise _at_extends(error, place, tables[name], tables) from None
-
-
-def _at_extends(
-    error: CacheunitError, place: Fault, table: Mapping[str, Any], tables: Mapping[str, Any]
-) -> CacheunitError:
-    """Returns an error of `extended_table` at the key `extends` of a table, with a similar name for an unknown one."""
-    base = str(table.get("extends"))
-    hint = None if base in tables else did_you_mean(base, tables)
-    return CacheunitError(*(replace(place, message=fault.message, hint=hint) for fault in error.faults))
+        return whole_table(name, tables)
+    except TargetReferenceError as error:
+        place = settings.fault("", "target", name, *error.keys)
+        raise CacheunitError(*error.faults_at(place.path, place.line)) from None
 
 
 def _target(name: str, document: Document, table_keys: tuple[str, ...] = ()) -> Target:
@@ -218,27 +250,3 @@ def _option_faults(target: TargetKeys, document: Document, table_keys: tuple[str
                 message = f'option "{option.name}" overlaps option "{other.name}"'
                 line = document.line((*table_keys, "options", index))
                 yield Fault(message=message, path=document.path, line=line, hint="list one of them")
-
-
-def find_target(name: str, targets: Mapping[str, Target]) -> Target | None:
-    """Returns the target of that name, or the first one with a model of that name; None where there is none."""
-    if name in targets:
-        return targets[name]
-    return next((target for target in targets.values() if name in target.models), None)
-
-
-def named_target(name: str, targets: Mapping[str, Target]) -> Target:
-    """Returns the target of that name, or the first one with a model of that name.
-
-    Raises:
-        CacheunitError: there is none.
-    """
-    target = find_target(name, targets)
-    if target is None:
-        raise fail(f'unknown target "{name}"', hint=did_you_mean(name, target_names(targets)))
-    return target
-
-
-def target_names(targets: Mapping[str, Target]) -> Iterable[str]:
-    """Returns the names of all targets and models."""
-    return [*targets, *(model for target in targets.values() for model in target.models)]

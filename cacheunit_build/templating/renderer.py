@@ -294,17 +294,24 @@ def _section_blocks(sections: Sequence[str]) -> list[str]:
     | --- | --- |
     | "A\n", "B\n" | "A", "\n\nB\n" |
     | "A\n", "" | "A\n" |
-    | "A\n", " \n", "B\n" | "A\n\n ", "\n\nB\n" |
+    | "A\n", " \n", "B\n" | "A", "\n\n \n\nB\n" |
+    | "A\n", " \n" | "A\n\n \n" |
+
+    Providers refuse a block without a visible character. Such a section joins the one behind it, so that the block in
+    front is the same in variants in which the section has text.
     """
     texts = [section for section in sections if section.strip("\n")]
     if len(texts) <= 1:
         return texts
     end = texts[-1][len(texts[-1].rstrip("\n")) :]
-    first, *others = (text.strip("\n") for text in texts)
-    blocks: list[str] = [first]
-    for text in others:
-        if text.strip() and blocks[-1].strip():
-            blocks.append("\n\n" + text)
-        else:  # providers refuse a block without a visible character
-            blocks[-1] = blocks[-1] + "\n\n" + text
-    return [*blocks[:-1], blocks[-1] + end]
+    blocks: list[str] = []
+    blank = ""
+    for index, text in enumerate(text.strip("\n") for text in texts):
+        block = blank + ("\n\n" if index else "") + text
+        if text.strip():
+            blocks.append(block)
+            blank = ""
+        else:
+            blank = block
+    *in_front, last = blocks or [""]
+    return [*in_front, last + blank + end]

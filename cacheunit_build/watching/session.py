@@ -141,10 +141,11 @@ def _still_cached(result: BuildResult) -> dict[ArtifactKey, int]:
 def _tokens_still_cached(artifact: Artifact, replaced: ReplacedArtifact, target: LoadedTarget) -> int | None:
     """Returns how many static tokens stay cached; None where the former token ids cannot be restored.
 
-    They are those of the former text in the present frame, if their fingerprint is the locked one.
+    They are those of the former text in the present frame, if their fingerprint is the locked one. Where the text is
+    the same, something else of the request changed, such as an option, which token ids may not show.
     """
     text, former_text = artifact.text.decode(), replaced.text.decode("utf-8", "replace")
-    if text not in artifact.framed_prefix or replaced.entry.token_ids is None:
+    if text not in artifact.framed_prefix or replaced.entry.token_ids is None or text == former_text:
         return None
     encode = target.tokenizer.encode
     former_ids = encode(artifact.framed_prefix.replace(text, former_text, 1))[: replaced.entry.tokens]

@@ -14,8 +14,8 @@ from urllib.request import getproxies
 from cacheunit_build.adapters.system.api_url import KEY_HINT, base_url
 from cacheunit_build.adapters.system.http_client import AnswerError, HttpClient
 from cacheunit_build.adapters.system.secret_mask import SecretMask
+from cacheunit_build.domain.endpoint import LimitReachedError, RequestRefusedError
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.protocols import LimitReachedError, RequestRefusedError
 from cacheunit_build.domain.usage import Usage, read_usage
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ def trusted_encoder_loader(trusted: Collection[str], reason: str, hint: str) -> 
     def load(source: bytes, path: str, function: str, arguments: Mapping[str, Any]) -> Callable[[Conversation], str]:
         digest = hashlib.sha256(source).hexdigest()
         if digest not in trusted:
-            message = f"{reason} refuses to run this Python file of the project (sha256 {digest})"
+            message = f"{reason} refuses to run this Python file (sha256 {digest})"
             raise fail(message, path=path, hint=hint)
         return load_python_encoder(source, path, function, arguments)
 

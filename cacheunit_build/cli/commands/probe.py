@@ -111,12 +111,16 @@ def probe(
 
 
 def _known_target(context: Context, model: str) -> Target | None:
-    """Returns the target that lists a model, of the package or of the project around; None where there is none."""
+    """Returns the target that lists a model, of the package or else of the project around; None where there is none.
+
+    One of the project may be what an earlier run measured, and printed to be pasted.
+    """
     from cacheunit_build.compiler.project import read_project
-    from cacheunit_build.targets.loader import find_target
+    from cacheunit_build.targets.loader import known_targets
+    from cacheunit_build.targets.lookup import find_target
 
     _, targets = read_project(context.files())
-    return find_target(model, targets)
+    return find_target(model, {name: targets[name] for name in known_targets()}) or find_target(model, targets)
 
 
 def _budget(known_target: Target | None, requests: int, tokens: int, output: int) -> ProbeBudget:

@@ -25,7 +25,7 @@ def targets(context: Context, name: str | None, form: str) -> int:
     """List the known targets and the project's; with NAME, show all about one, with the evidence of its numbers."""
     from cacheunit_build.compiler.project import read_project
     from cacheunit_build.reports.targets import target_lines, targets_json, targets_table
-    from cacheunit_build.targets.loader import named_target
+    from cacheunit_build.targets.lookup import named_target
 
     _, known = read_project(context.files())
     if name is not None:

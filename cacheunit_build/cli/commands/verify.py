@@ -120,7 +120,7 @@ def _record(context: Context, results: Sequence[VerifyResult]) -> None:
     record(context.adapters(), counts)  # opened again, since others may have written meanwhile
     for result in results:
         if result.recorded is None and result.verdict != "warm-up":
-            name = f"{result.prefix} for {result.target}"
+            name = f"{readable_name(result.prefix)} for {result.target}"
             context.remark(
                 f"note: {name}: not recorded, since no two responses report the same tokens at the last marker"
             )
