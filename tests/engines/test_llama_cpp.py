@@ -22,7 +22,7 @@ from cacheunit_build import load
 from cacheunit_build.cli.context import Context
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.cache_rule import CacheRule
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import Selection
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def framed(text: str) -> str:
 def framed_prefixes() -> dict[str, str]:
     """Returns what the model reads in front of the user's words, of each prefix of this repository."""
     adapters = Context(REPOSITORY, quiet=True, verbose=False).project().adapters
-    artifacts = compile_or_fail(adapters, Selection(target=TARGET)).artifacts
+    artifacts = compile_or_fail(adapters, Selection(targets=(TARGET,))).artifacts
     return {artifact.prefix: artifact.framed_prefix for artifact in artifacts}
 
 
