@@ -1,18 +1,14 @@
-"""The model gpt-oss is framed and counted as openai-harmony does it for vLLM, which is the reference.
-
-The library downloads its vocabulary, unless it finds the file in a folder: that of bpe-openai is put there.
-"""
+"""The model gpt-oss is framed and counted as openai-harmony does it for vLLM, which is the reference."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import importlib.util
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from harmony_reference import DATE, FOLDER_VARIABLE, Reference, vocabulary_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +23,7 @@ from cacheunit_build.targets.harmony import encode_messages
 from cacheunit_build.targets.loader import SHIPPED_ENCODERS, known_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from conftest import Project
 
@@ -35,16 +31,15 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-DATE = "2026-01-01"
-SYSTEM = {"role": "system", "content": "  You answer questions about orders.\nBe kind.\n"}
-CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query":"A-17","limit":3}'}}
-EXAMPLES = [
+SYSTEM: Json = {"role": "system", "content": "  You answer questions about orders.\nBe kind.\n"}
+CALL: Json = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query":"A-17","limit":3}'}}
+EXAMPLES: list[Json] = [
     {"role": "user", "content": "Where is A-17?"},
     {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "c1", "content": '{"state": "sent"}'},
     {"role": "assistant", "content": "It was sent."},
 ]
-LATER = [
+LATER: list[Json] = [
     {"role": "assistant", "content": "An answer."},
     {"role": "system", "content": "Be brief from now on."},
     {"role": "user", "content": [{"type": "text", "text": "Further "}, {"type": "text", "text": "words."}]},
@@ -63,82 +58,12 @@ def tool(description: str = "Finds orders in Köln.", /, **schema: Any) -> Json:
 TOOL = tool(type="object", properties={"query": {"type": "string"}, "limit": {"type": "integer"}}, required=["query"])
 
 
-class Reference:
-    """Frames conversations by openai-harmony, with the messages that vLLM makes of a chat request.
-
-    Args:
-        library: the module openai_harmony.
-    """
-
-    def __init__(self, library: Any) -> None:  # noqa: ANN401 - a module that need not be installed
-        self.library = library
-        self.encoding = library.load_harmony_encoding(library.HarmonyEncodingName.HARMONY_GPT_OSS)
-
-    def ids(self, messages: Sequence[Json], tools: Sequence[Json] = (), effort: str = "medium") -> list[int]:
-        """Returns the token ids of a conversation."""
-        of = self.library
-        system = of.SystemContent.new().with_reasoning_effort(of.ReasoningEffort[effort.upper()])
-        made = [of.Message.from_role_and_content(of.Role.SYSTEM, system.with_conversation_start_date(DATE))]
-        instructions, later = (
-            (messages[0]["content"], messages[1:]) if messages[0]["role"] == "system" else (None, messages)
-        )
-        if instructions or tools:
-            made.append(self._developer(instructions, tools))
-        made += [part for message in later for part in self._parts(message)]
-        conversation = of.Conversation.from_messages(made)
-        return list(self.encoding.render_conversation_for_completion(conversation, of.Role.ASSISTANT))
-
-    def text(self, messages: Sequence[Json], tools: Sequence[Json] = (), effort: str = "medium") -> str:
-        """Returns the text of a conversation."""
-        return str(self.encoding.decode_utf8(self.ids(messages, tools, effort)))
-
-    def _developer(self, instructions: str | None, tools: Sequence[Json]) -> Any:  # noqa: ANN401 - one of its messages
-        of = self.library
-        content = of.DeveloperContent.new()
-        if instructions is not None:
-            content = content.with_instructions(instructions)
-        functions = [of.ToolDescription.new(**{"parameters": None, **item["function"]}) for item in tools]
-        content = content.with_function_tools(functions) if functions else content
-        return of.Message.from_role_and_content(of.Role.DEVELOPER, content)
-
-    def _parts(self, message: Json) -> Iterator[Any]:
-        of, role = self.library, message["role"]
-        content = message["content"] or ""
-        text = content if isinstance(content, str) else "".join(part["text"] for part in content)
-        if role == "user":
-            yield of.Message.from_role_and_content(of.Role.USER, text)
-        if role == "system":
-            yield self._developer(text, ())
-        if role == "tool":
-            author = of.Author.new(of.Role.TOOL, "functions.search")
-            answer = of.Message.from_author_and_content(author, text)
-            yield answer.with_channel("commentary").with_recipient("assistant")
-        calls = message.get("tool_calls", [])
-        if role == "assistant" and text:
-            channel = "commentary" if calls else "final"
-            yield of.Message.from_role_and_content(of.Role.ASSISTANT, text).with_channel(channel)
-        for call in calls:
-            made = of.Message.from_role_and_content(of.Role.ASSISTANT, call["function"]["arguments"])
-            made = made.with_channel("commentary").with_recipient(f"functions.{call['function']['name']}")
-            yield made.with_content_type("json")
-
-
-def vocabulary_folder(folder: Path) -> Path:
-    """Puts the tokens of o200k_base into a folder as the library reads them, and returns the folder."""
-    spec = importlib.util.find_spec("bpe_openai")
-    assert spec is not None
-    assert spec.origin is not None
-    packed = (Path(spec.origin).parent / "data/o200k_base.tiktoken.gz").read_bytes()
-    (folder / "o200k_base.tiktoken").write_bytes(gzip.decompress(packed))
-    return folder
-
-
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     """Returns the reference."""
     library = pytest.importorskip("openai_harmony")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TIKTOKEN_ENCODINGS_BASE", str(vocabulary_folder(tmp_path_factory.mktemp("encodings"))))
+        patch.setenv(FOLDER_VARIABLE, str(vocabulary_folder(tmp_path_factory.mktemp("encodings"))))
         return Reference(library)
 
 
@@ -185,7 +110,19 @@ NUMBERS = st.builds(
 )
 SCALARS = st.one_of(TEXTS, st.none(), st.booleans(), st.integers(-(10**6), 10**6), NUMBERS)
 DEFAULTS = st.one_of(SCALARS, st.lists(SCALARS, max_size=2), st.dictionaries(TEXTS, SCALARS, max_size=2))
-KINDS = ("object", "string", "number", "integer", "boolean", "array", "null", ["string", "null"], ["integer"], [], None)
+KINDS: tuple[Any, ...] = (
+    "object",
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "array",
+    "null",
+    ["string", "null"],
+    ["integer"],
+    [],
+    None,
+)
 
 
 def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
