@@ -149,6 +149,45 @@ SCHEMAS = st.recursive(st.sampled_from([{}, {"type": "string"}, True]), _schemas
 ROOTS = _schemas(SCHEMAS)
 
 
+PROPERTIES: list[tuple[Json, str]] = [
+    ({"type": "integer", "description": "How many.", "default": 3}, "// How many.\na?: number, // default: 3\n"),
+    ({"type": "string", "enum": ["x", "y"], "default": "x"}, 'a?: "x" | "y", // default: x\n'),
+    ({"type": "string", "title": "T", "examples": ["e", 1]}, '// T\n//\n// Examples:\n// - "e"\na?: string,\n'),
+    ({"type": ["string", "null"], "default": "d"}, 'a?: string | null, // default: "d"\n'),
+    ({"type": "array", "items": {"type": "integer"}, "nullable": True}, "a?: number[] | null,\n"),
+    ({"type": "array"}, "a?: Array<any>,\n"),
+    ({"anyOf": [{"type": "string"}]}, "a?: any,\n"),
+    (
+        {"type": "object", "description": "D", "properties": {"b": {"type": "string"}}, "required": ["b"]},
+        "// D\na?:     // D\n{\n    b: string,\n    },\n",
+    ),
+    (
+        {"description": "D", "oneOf": [{"type": "string", "description": "S"}, {"type": "null", "description": "N"}]},
+        "// D\na?:\n | string\n | any // N\n,\n",
+    ),
+    (
+        {"description": "S", "oneOf": [{"type": "string", "description": "S", "default": "d"}, {"type": "number"}]},
+        'a?:\n | string // default: "d"\n | number\n,\n',
+    ),
+]
+"""Schemas of a property, and how the reference declares them."""
+
+
+def declared(text: str) -> str:
+    """Returns what a text declares of the only argument of its tool."""
+    return text.partition("type search = (_: {\n")[2].partition("}) => any;")[0]
+
+
+@pytest.mark.parametrize(("schema", "expected"), PROPERTIES)
+def test_a_property_is_declared_in_its_form(schema: Json, expected: str) -> None:
+    assert declared(framed([EXAMPLES[0]], [tool(type="object", properties={"a": schema})])) == expected
+
+
+@pytest.mark.parametrize(("schema", "expected"), PROPERTIES)
+def test_that_form_is_the_one_of_the_reference(reference: Reference, schema: Json, expected: str) -> None:
+    assert declared(reference.text([EXAMPLES[0]], [tool(type="object", properties={"a": schema})])) == expected
+
+
 @settings(max_examples=300, deadline=None)
 @given(schemas=st.lists(ROOTS, min_size=1, max_size=2), description=TEXTS)
 def test_tools_are_declared_as_the_reference_declares_them(
@@ -185,6 +224,16 @@ def test_a_build_counts_the_tokens_that_all_requests_share(orders: Project, refe
     first, *others = (reference.ids(messages, body["tools"]) for messages in requests)
     assert artifact["counted"] == "exact"
     assert artifact["tokens"] == min(common_prefix(first, ids) for ids in others)
+
+
+def test_the_frame_of_a_conversation() -> None:
+    assert framed([SYSTEM, EXAMPLES[0]]) == (
+        "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
+        "Knowledge cutoff: 2024-06\nCurrent date: 2026-01-01\n\nReasoning: medium\n\n"
+        "# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>"
+        "<|start|>developer<|message|># Instructions\n\n  You answer questions about orders.\nBe kind.\n<|end|>"
+        "<|start|>user<|message|>Where is A-17?<|end|><|start|>assistant"
+    )
 
 
 # The date
