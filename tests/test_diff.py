@@ -409,7 +409,7 @@ def test_an_unknown_revision_and_a_missing_repository_are_errors_with_hints(
     shutil.copytree(repository.root, elsewhere / "project")
     outside = repository.cacheunit("-C", elsewhere / "project", "diff")
     assert (outside.code, "not in a git work tree" in outside.err) == (2, True)
-    assert "use --against with a lock or a folder" in outside.err
+    assert "use --against with a lock or a folder too" in outside.err
     empty = elsewhere / "empty"
     empty.mkdir()
     git(empty, "init", "-q")

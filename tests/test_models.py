@@ -65,6 +65,7 @@ TOKENS = {
     "glm-5": 214,
     "glm-5.1": 204,
     "glm-5.2": 213,
+    "gpt-oss": 204,
     "minimax-m2": 249,
     "minimax-m3": 486,
     "qwen-2.5": 229,
@@ -74,7 +75,7 @@ TOKENS = {
     "qwq": 224,
 }
 """The static tokens of the case for each model, by bench/models.py: transformers 5.24, or the model's own encoder, and
-tokenizers 0.23."""
+tokenizers 0.23; for gpt-oss by openai-harmony 0.0.8."""
 
 
 def targets_of(toml: str) -> dict[str, Target]:

@@ -19,7 +19,7 @@ from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.lockfile.format import parse_lock
 from cacheunit_build.targets import loader as target_loader
-from cacheunit_build.targets.loader import SHIPPED_ENCODERS, known_targets
+from cacheunit_build.targets.loader import known_models, known_targets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -239,7 +239,7 @@ def test_another_encoder_in_the_package_is_seen_by_the_next_check(
     )
     ran = orders.run("check")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    (expected,) = SHIPPED_ENCODERS
+    expected = hashlib.sha256(deepseek_file()).hexdigest()
     assert ran.code == 2
     assert f'encoding_dsv4.py" has sha256 {digest}, expected {expected}\n' in ran.err
     assert "hint: install the version that the target names" in ran.err
@@ -251,8 +251,8 @@ def test_it_is_no_code_of_the_project(orders: Project) -> None:
     assert orders.check()["ok"]
 
 
-def test_the_encoders_that_may_always_run_are_those_of_the_known_targets() -> None:
-    encoders = [target.frame.encoder for target in known_targets().values()]
+def test_the_encoders_that_may_always_run_are_those_of_the_known_targets_and_models() -> None:
+    encoders = [target.frame.encoder for target in (*known_targets().values(), *known_models().values())]
     assert {encoder.sha256 for encoder in encoders if encoder is not None and not isinstance(encoder, str)} == set(
         target_loader.SHIPPED_ENCODERS
     )

@@ -16,7 +16,7 @@ from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, files_of_artifacts
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import Selection
 from cacheunit_build.lockfile.format import EMPTY_LOCK, LockUnknownError, lock_bytes, read_lock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import Selection
 from cacheunit_build.lockfile.drift import drift_between, drift_on_disk
 from cacheunit_build.lockfile.format import read_lock
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.cache_results import Prediction
     from cacheunit_build.domain.cache_rule import CacheRule
     from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
-    from cacheunit_build.domain.protocols import Adapters, Selection
+    from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.selection import Selection
 
 LockState = Literal["same", "different", "absent", "unknown"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from cacheunit_build.cli.global_options import is_set, working_folder
 from cacheunit_build.cli.output import print_remark
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.file_names import LOCK_FILE
@@ -254,4 +255,18 @@ def read_file(file: Path) -> bytes:
         raise fail(f'cannot read "{file}": {error.strerror}') from None
 
 
-with_context: Callable[..., Any] = click.make_pass_decorator(Context)
+def with_context(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes the context of this run the first argument of a command."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - what click passes
+        parsed = click.get_current_context()
+        context = Context(
+            working_folder(parsed),
+            quiet=is_set(parsed, "quiet"),
+            verbose=is_set(parsed, "verbose"),
+            no_project_code=is_set(parsed, "no_project_code"),
+        )
+        return command(context, *arguments, **options)
+
+    return run

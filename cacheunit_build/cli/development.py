@@ -10,7 +10,7 @@ from cacheunit_build.cli.context import Context
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.file_names import SETTINGS_FILES
 from cacheunit_build.domain.fingerprint import fingerprint
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,8 @@ def compile_prefix(root: Path, name: str, target: str | None) -> Mapping[Artifac
     if last is not None and all(fingerprint_of(path) == before for path, before in last.inputs.items()):
         return last.prefixes
     reuse = reusable_records(project.adapters.records, fingerprint_of, files)
-    compiled = compile_or_fail(project.adapters, Selection(names=(name,), target=target), reuse=reuse)
+    selection = Selection(names=(name,), targets=() if target is None else (target,))
+    compiled = compile_or_fail(project.adapters, selection, reuse=reuse)
     prefixes = {
         record.key: DevelopedPrefix(entry=record.entry, identity=compiled.identities[record.target], files=None)
         for record in compiled.reused

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FORMATS = ("text", "json")
+_WITHOUT_EFFECT = ("-q", "--quiet", "--no-project-code")
+"""The options that change nothing where there is nothing to do."""
 
 
 def unchanged_output(folder: str, arguments: Sequence[str]) -> str | None:
@@ -40,20 +42,22 @@ def _parse(folder: str, arguments: Sequence[str]) -> tuple[str, str, str] | None
     """Returns folder, command and report format of arguments that the fast path knows, else None.
 
     build                         -> (folder, "build", "text")
-    -q -C DIR check --format json -> (DIR, "check", "json")
+    check --format json -q -C DIR -> (DIR, "check", "json")
     build support/agent           -> None
     """
-    rest, chosen = list(arguments), folder  # the last -C counts, as in click
-    while rest and rest[0] in ("-C", "-q", "--quiet", "--no-project-code"):
-        if rest.pop(0) == "-C":
-            if not rest:
-                return None
-            chosen = os.path.join(folder, rest.pop(0))
-    if not rest or not os.path.isdir(chosen):
-        return None
-    command, *options = rest
-    form = options[-1].removeprefix("--format=") if options else "text"
-    known = options in ([], ["--format", form], [f"--format={form}"])
-    if command not in ("build", "check") or not known or form not in _FORMATS:
-        return None
-    return os.path.realpath(chosen), command, form
+    rest, command, form, chosen = [*arguments], "", "text", folder
+    while rest:
+        argument = rest.pop(0)
+        if argument == "-C" and rest:
+            chosen = os.path.join(folder, rest.pop(0))  # the last one counts, as in the command line
+        elif argument == "--format" and command and rest:
+            form = rest.pop(0)
+        elif argument.startswith("--format=") and command:
+            form = argument.removeprefix("--format=")
+        elif argument in ("build", "check") and not command:
+            command = argument
+        elif argument not in _WITHOUT_EFFECT:
+            return None
+        if not os.path.isdir(chosen):
+            return None
+    return (os.path.realpath(chosen), command, form) if command and form in _FORMATS else None

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG_INPUT, Context
+from cacheunit_build.cli.context import BUG, INTERRUPTED, OK, WRONG_INPUT
+from cacheunit_build.cli.global_options import GLOBAL_OPTIONS, add_global_options
 from cacheunit_build.cli.output import print_faults, print_remark
-from cacheunit_build.cli.project_code import OPTION, VARIABLE, help_line
+from cacheunit_build.cli.project_code import help_line
 from cacheunit_build.cli.streams import exit_code, write_output
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
 
@@ -25,7 +26,7 @@ COMMANDS = {
     "clean": "Remove what builds of this project cached.",
     "count": "Count the tokens of a text.",
     "diff": "Show what a change does to the cache.",
-    "explain": "Explain an artifact: inputs, plan, changes since the lock.",
+    "explain": "Explain artifacts: inputs, plan, changes since the lock.",
     "git": "Set git up to merge and show locks by entry.",
     "init": "Create a project, with a prefix for each existing prompt.",
     "lint": "Show what would break the cache or leak information.",
@@ -53,7 +54,7 @@ class CommandTable(click.Group):
             return None
         command: click.Command = getattr(import_module(f"cacheunit_build.cli.commands.{name}"), name)
         command.epilog = help_line(name)
-        return command
+        return add_global_options(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -63,7 +64,7 @@ class CommandTable(click.Group):
         Raises:
             CacheunitError: there is none of that name.
         """
-        if args[0] not in COMMANDS:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:  # a shell that completes a command asks for no error
             hint = did_you_mean(args[0], COMMANDS) or '"cacheunit --help" lists the commands'
             raise fail(f'there is no command "{args[0]}"', hint=hint)
         return super().resolve_command(ctx, args)
@@ -125,39 +126,16 @@ def _unexpected(error: Exception) -> int:
 
 def _usage_hint(error: click.ClickException) -> str | None:
     context = getattr(error, "ctx", None)
-    if isinstance(error, click.NoSuchOption) and any(error.option_name in option.opts for option in cacheunit.params):
-        return f'put it before the command: "cacheunit {error.option_name} …"'
     return None if context is None else f'"{context.command_path} --help" shows its usage'
 
 
 @click.group(cls=CommandTable, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-C",
-    "folder",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False),
-    default=".",
-    help="Run in this folder.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print only data and errors.")
-@click.option("-v", "--verbose", is_flag=True, help="Print reasons too.")
-@click.option(
-    OPTION,
-    is_flag=True,
-    envvar=VARIABLE,
-    help=f"Run no Python of the project: refuse the encoders that its targets name. Or set {VARIABLE}=1.",
-)
 @click.version_option(package_name="cacheunit-build", prog_name="cacheunit")
-@click.pass_context
-def cacheunit(context: click.Context, folder: str, *, quiet: bool, verbose: bool, no_project_code: bool) -> None:
+def cacheunit() -> None:
     """Build system for the static prefix of LLM requests.
 
     Exit codes: 0 success, 1 a check failed or differences were found, 2 the input is wrong, 130 interrupted, 70 a bug.
     """
-    from pathlib import Path
 
-    try:
-        root = Path(folder).resolve()
-    except OSError as error:
-        raise fail(f'cannot open the folder "{folder}": {error.strerror}') from None
-    context.obj = Context(root, quiet=quiet, verbose=verbose, no_project_code=no_project_code)
+
+cacheunit.params = [*GLOBAL_OPTIONS, *cacheunit.params]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from cacheunit_build.cli.completion import complete_name, complete_target
+from cacheunit_build.domain.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +34,6 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-names_argument = click.argument("names", metavar="[NAME]...", nargs=-1)
 format_option = format_options("text", "json")
 jobs_option = click.option(
     "-j",
@@ -42,4 +45,36 @@ jobs_option = click.option(
 price_option = click.option(
     "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."
 )
-target_option = click.option("--target", metavar="T", help="Only this target, by its name or the name of a model.")
+targets_option = click.option(
+    "--target",
+    "targets",
+    metavar="T",
+    multiple=True,
+    shell_complete=complete_target,
+    help="Only this target: its name, the name of a model, or a glob of names. Repeatable.",
+)
+since_option = click.option(
+    "--changed-since", "since", metavar="REV", help="Only prefixes with inputs that changed since this revision of git."
+)
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the argument NAME and the option `--target` to a command, which gets them as one argument `selection`."""
+
+    @wraps(command)
+    def run(*arguments: Any, names: tuple[str, ...], targets: tuple[str, ...], **options: Any) -> Any:  # noqa: ANN401
+        return command(*arguments, selection=Selection(names=names, targets=targets), **options)
+
+    add_names = click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_name)
+    return add_names(targets_option(run))
+
+
+def only_once(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Returns the value of an option that would be overridden silently if it were given again.
+
+    Raises:
+        click.BadParameter: it is given several times.
+    """
+    if len(values) > 1:
+        raise click.BadParameter("can be given only once here", param=parameter)
+    return values[0] if values else None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cacheunit_build.cli.completion import complete_target
 from cacheunit_build.cli.context import Context, read_file, with_context
-from cacheunit_build.cli.options import format_option
+from cacheunit_build.cli.options import format_option, only_once
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
@@ -45,7 +46,12 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
         click.argument("file", default="-"),
         click.option(
-            "--target", metavar="T", help="Count in this target's frame. Default: the project's first target."
+            "--target",
+            metavar="T",
+            multiple=True,
+            callback=only_once,
+            shell_complete=complete_target,
+            help="Count in this target's frame. Default: the project's first target.",
         ),
         click.option("--tokenizer", metavar="X", help="Count the bare text: a tiktoken encoding, or a tokenizer.json."),
         click.option("--unit", type=click.IntRange(min=1), help="Tokens in a cache unit. Default: the target's."),

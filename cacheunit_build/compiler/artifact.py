@@ -24,6 +24,7 @@ from cacheunit_build.compiler.tool_checks import tool_texts
 from cacheunit_build.compiler.turns import user_message
 from cacheunit_build.domain.artifact import Artifact, ArtifactRecord, LaterTurns, PaddingPlan
 from cacheunit_build.domain.errors import CacheunitError, Fault
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.fingerprint import fingerprint, fingerprint_ids
 from cacheunit_build.domain.lock import LockEntry
 from cacheunit_build.domain.prompt import Conversation, StaticTokens
@@ -83,7 +84,7 @@ class _ArtifactCompiler:
         self._tools = tools
         self._loaded = loaded
         self._target = loaded.target
-        self.name = f"{variant.name} for {loaded.target.name}"
+        self.name = f"{readable_name(variant.name)} for {loaded.target.name}"
         self._counts: dict[str, StaticTokens] = {}
         self._options = frozen_options(variant.manifest, loaded.target)
         self._is_estimate = loaded.is_estimate(has_parts=bool(tools or rendered.turns))

@@ -15,6 +15,7 @@ from cacheunit_build.compiler.manifest_inputs import InputReader
 from cacheunit_build.compiler.per_tools import PerTools
 from cacheunit_build.compiler.tool_checks import response_schema_faults, tool_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
 from cacheunit_build.domain.manifest import MARKER_PARTS
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.manifest import Manifest, Variant
     from cacheunit_build.domain.prompt import Rendered
-    from cacheunit_build.domain.protocols import CompileInputs, Selection
+    from cacheunit_build.domain.protocols import CompileInputs
+    from cacheunit_build.domain.selection import SelectedArtifacts
     from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.target import Target
 
@@ -59,7 +61,7 @@ class PrefixCompiler:
     """Compiles manifests of one project; several threads may use it."""
 
     def __init__(
-        self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: Selection
+        self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: SelectedArtifacts
     ) -> None:
         self._loaded: dict[tuple[str, bool], LoadedTarget] = {}
         self._adapters = adapters
@@ -96,7 +98,7 @@ class PrefixCompiler:
             return CompiledPrefix(path=path, faults=tuple(faults))
         selected = [variant for variant in variants if self._selected_targets(variant)]
         artifacts, faults = self._compile_variants(selected, inputs)
-        everything = len(selected) == len(variants) and self._selection.target is None
+        everything = len(selected) == len(variants) and not self._selection.targets
         return CompiledPrefix(
             path=path,
             variants=variants,
@@ -115,7 +117,7 @@ class PrefixCompiler:
         """Returns the selected targets of a variant; none where the variant itself is not selected."""
         if not self._selection.includes(variant.name):
             return []
-        return [self._targets[name] for name in variant.targets if self._selection.target in (None, name)]
+        return [self._targets[name] for name in variant.targets if self._selection.includes_target(name)]
 
     def _compile_variants(
         self, variants: Sequence[Variant], inputs: ManifestInputs
@@ -180,7 +182,7 @@ class PrefixCompiler:
         """
         # Where a target is unknown, there are no variants yet: the others are checked all the same.
         candidates = used.values() or targets.values()
-        selected = [target for target in candidates if self._selection.target in (None, target.name)]
+        selected = [target for target in candidates if self._selection.includes_target(target.name)]
         names = ",".join(target.name for target in selected)
         return [
             *repeated_schema_faults(manifest, list(targets.values())),
@@ -292,11 +294,11 @@ def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
     manifest = variant.manifest
     faults = []
     if manifest.system and _is_blank(rendered.system):
-        faults.append(manifest.fault(f"{variant.name}: the system text is blank", "system"))
+        faults.append(manifest.fault(f"{readable_name(variant.name)}: the system text is blank", "system"))
     for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
         if _is_blank(turn.text) and not (turn.calls and example.template is None and example.text is None):
             key = "text" if example.template is None else "template"
-            message = f"{variant.name}: the text of example {index + 1} is blank"
+            message = f"{readable_name(variant.name)}: the text of example {index + 1} is blank"
             faults.append(
                 manifest.fault(message, "examples", index, key, hint="providers refuse blank messages: remove it")
             )

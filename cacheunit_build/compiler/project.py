@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.prefix import CompiledPrefix, PrefixCompiler
-from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
+from cacheunit_build.compiler.selection import select, unmatched_faults
+from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.names import folded, name_problem
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import Selection
 from cacheunit_build.parsing.folders import owned_folder_faults
 from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.targets.loader import all_targets
-from cacheunit_build.targets.lookup import named_target
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.lock import TargetIdentity
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.protocols import CompileInputs, ProgressCallback, SourceFiles
+    from cacheunit_build.domain.selection import SelectedArtifacts
     from cacheunit_build.domain.settings import Settings
     from cacheunit_build.domain.source_map import SourceMaps
     from cacheunit_build.domain.target import Target
@@ -39,7 +40,7 @@ class CompiledProject:
 
     Attributes:
         settings: the settings of the project.
-        selection: what was selected, its target by the target's own name.
+        selection: what was selected.
         targets: the targets that were loaded, by name.
         identities: the identity of each target in use, by name.
         artifacts: the artifacts that were compiled, by prefix and target.
@@ -52,7 +53,7 @@ class CompiledProject:
     """
 
     settings: Settings
-    selection: Selection
+    selection: SelectedArtifacts
     targets: Mapping[str, LoadedTarget]
     identities: Mapping[str, TargetIdentity]
     artifacts: tuple[Artifact, ...]
@@ -108,13 +109,19 @@ def compile_project(
         CacheunitError: the settings or the selection are wrong, or there is nothing to compile.
     """
     settings, targets = read_project(adapters.files)
-    selection = _with_target_name(selection or Selection(), targets)
     all_manifests = manifest_names(adapters.files, settings)
-    manifests = _selected(all_manifests, selection, settings)
+    selected = select(selection or Selection(), dict(all_manifests), targets, settings.prefixes)
+    manifests = [(name, path) for name, path in all_manifests if selected.includes_manifest(name)]
     adapters.files.walk(settings.templates)  # raises for links and names that differ between systems
-    run = _CompilerRun(adapters, settings, targets, selection)
+    run = _CompilerRun(adapters, settings, targets, selected)
     run.compile_all(manifests, reuse, progress, jobs)
     return run.result(frozenset(path for _, path in all_manifests))
+
+
+def check_selection(files: SourceFiles, selection: Selection) -> None:
+    """Raises a fault for each name and target of a selection that the project does not have. Nothing is compiled."""
+    settings, targets = read_project(files)
+    select(selection, dict(manifest_names(files, settings)), targets, settings.prefixes)
 
 
 def compile_or_fail(
@@ -189,36 +196,11 @@ def source_maps(files: SourceFiles, settings: Settings, variant: Variant) -> Sou
     return Renderer(files.read, list, settings.templates).source_maps(variant)
 
 
-def _with_target_name(selection: Selection, targets: Mapping[str, Target]) -> Selection:
-    """Returns the selection with its target by the target's own name, where it names a model."""
-    if selection.target is None:
-        return selection
-    return replace(selection, target=named_target(selection.target, targets).name)
-
-
-def _selected(manifests: list[tuple[str, str]], selection: Selection, settings: Settings) -> list[tuple[str, str]]:
-    """Returns the name and path of each manifest that is selected.
-
-    Raises:
-        CacheunitError: every selected name that is no prefix.
-    """
-    paths = dict(manifests)
-    faults = [
-        Fault(message=f'no prefix "{name}" under {settings.prefixes}/', hint=did_you_mean(name, paths))
-        for name in selection.names
-        if name.partition("@")[0] not in paths
-    ]
-    if faults:
-        raise CacheunitError(*faults)
-    selected = {name.partition("@")[0] for name in selection.names} or paths.keys()
-    return [(name, path) for name, path in manifests if name in selected]
-
-
 class _CompilerRun:
     """Compiles manifests in several threads, going on after faults."""
 
     def __init__(
-        self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: Selection
+        self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: SelectedArtifacts
     ) -> None:
         self._files = adapters.files
         self._settings = settings
@@ -260,8 +242,9 @@ class _CompilerRun:
         faults = [fault for prefix in prefixes for fault in prefix.faults]
         faults += self._twin_faults(artifacts)
         if not faults:
-            names = [*self._reused_names, *(variant.name for prefix in prefixes for variant in prefix.variants)]
-            faults += self._unmatched(names, empty=not artifacts and not self._reused)
+            names = {*self._reused_names, *(variant.name for prefix in prefixes for variant in prefix.variants)}
+            keys = {artifact.key for artifact in artifacts} | {record.key for record in self._reused}
+            faults += unmatched_faults(self._selection, names, keys)
         loaded = self._compiler.loaded
         return CompiledProject(
             settings=self._settings,
@@ -282,14 +265,3 @@ class _CompilerRun:
         inputs = {item.path for record in records for item in record.lookups if item.fingerprint is not None}
         twins = self._files.twins(sorted(inputs))
         yield from (_twin_fault(path, twin) for path, twin in twins.items())
-
-    def _unmatched(self, names: Sequence[str], *, empty: bool) -> list[Fault]:
-        """Returns a fault for each selected variant that does not exist, and for a selection that matches nothing."""
-        faults = [
-            Fault(message=f'there is no variant "{name}"', hint=did_you_mean(name, names))
-            for name in self._selection.names
-            if "@" in name and name not in names
-        ]
-        if not faults and empty:
-            faults.append(Fault(message=f'nothing is compiled for target "{self._selection.target}"'))
-        return faults

@@ -13,7 +13,7 @@ from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_VERSION
 from cacheunit_build.domain.lock import Lock
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import Selection
 from cacheunit_build.lockfile.drift import drift_between
 from cacheunit_build.lockfile.format import EMPTY_LOCK, read_lock
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.protocols import Adapters, OldVersion, ProgressCallback, SourceFiles
+    from cacheunit_build.domain.selection import SelectedArtifacts
 
 
 _KINDS: dict[str, DifferenceKind] = {
@@ -177,7 +178,7 @@ class _Comparison:
         has_added: whether an artifact was added, and not only renamed.
     """
 
-    def __init__(self, new: _Side, old: _Side, selection: Selection) -> None:
+    def __init__(self, new: _Side, old: _Side, selection: SelectedArtifacts) -> None:
         self._new = new
         self._old = old
         self._old_lock, self._new_lock = old.lock, new.lock

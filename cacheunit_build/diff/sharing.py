@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.cache_rule import CacheRule
-    from cacheunit_build.domain.protocols import Adapters, Selection
+    from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.domain.source_map import SourceMap
 
 MOST_SECTIONS = 8

@@ -36,6 +36,47 @@ def variant_name(prefix: str, axes: Mapping[str, object]) -> str:
     return f"{prefix}@{values}" if values else prefix
 
 
+def readable_name(name: str) -> str:
+    """Returns the name of a prefix or variant with values as people write them; it selects the same variant.
+
+    support/agent@language=%E6%97%A5%E6%9C%AC,plan=a%2Cb  ->  support/agent@language=日本,plan=a,b
+
+    What could not be read back stays percent-encoded: percent signs, control and invisible characters, spaces at the
+    ends of a value, and commas where what follows one would be read as another axis.
+    """
+    prefix, at, axes = name.partition("@")
+    if "%" not in axes:
+        return name
+    values = (f"{axis}={_readable_value(value)}" for axis, value in axis_values(axes))
+    return f"{prefix}{at}{','.join(values)}"
+
+
+def stored_name(name: str, stored: Collection[str]) -> str:
+    """Returns the name that a variant has in files, where its values may be spelled as people write them.
+
+    Args:
+        name: the name in any spelling; returned as it is where no variant has it.
+        stored: the names of the variants.
+    """
+    if "@" not in name or name in stored:
+        return name
+    readable = readable_name(name)
+    return next((other for other in stored if readable_name(other) == readable), name)
+
+
+def _readable_value(value: str) -> str:
+    from urllib.parse import quote
+
+    last = len(value) - 1
+    encoded = ",%" if any(character in value.partition(",")[2] for character in "=*?[") else "%"
+    return "".join(
+        character
+        if character.isprintable() and character not in encoded and not (character == " " and index in (0, last))
+        else quote(character, safe="")
+        for index, character in enumerate(value)
+    )
+
+
 def axis_values(axes: str) -> list[tuple[str, str]]:
     """Returns the name and the value of each axis in the part of a variant's name behind the @; none for an empty one.
 

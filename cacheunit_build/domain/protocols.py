@@ -9,14 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cacheunit_build.domain.names import composed
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from cacheunit_build.domain.build_record import BuildRecord
-    from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.prompt import Conversation
     from cacheunit_build.domain.target import TokenizerSpec
@@ -281,32 +278,3 @@ class WatchedPaths:
     folders: frozenset[str]
     files: frozenset[str]
     ignored: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The artifacts that a command is about; without names and target, all of them.
-
-    Attributes:
-        names: names of prefixes and variants.
-        target: the name of a target.
-    """
-
-    names: tuple[str, ...] = ()
-    target: str | None = None
-
-    def __post_init__(self) -> None:
-        # A terminal on macOS completes names in decomposed characters.
-        object.__setattr__(self, "names", tuple(map(composed, self.names)))
-
-    def __bool__(self) -> bool:
-        return bool(self.names) or self.target is not None
-
-    def includes(self, prefix: str) -> bool:
-        """Returns whether a variant of that name is selected."""
-        return not self.names or prefix in self.names or prefix.partition("@")[0] in self.names
-
-    def includes_key(self, key: ArtifactKey) -> bool:
-        """Returns whether that artifact is selected."""
-        prefix, target = key
-        return self.includes(prefix) and self.target in (None, target)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.file_names import COUNTS_FILE
+from cacheunit_build.domain.file_names import COUNTS_FILE, readable_name
 from cacheunit_build.domain.recorded_count import RecordedCount
 from cacheunit_build.lockfile.counts import counts_bytes, read_counts
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.endpoint import Endpoint
-    from cacheunit_build.domain.protocols import Adapters, Selection
+    from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.request_formats.base import RequestFormat
     from cacheunit_build.request_formats.counting import CountRoute
 
@@ -268,7 +269,7 @@ def _with_hint(fault: Fault, question: Question, route: CountRoute) -> Fault:
 
 
 def _name(question: Question) -> str:
-    return f"{question.prefix} for {question.target}"
+    return f"{readable_name(question.prefix)} for {question.target}"
 
 
 def record(adapters: Adapters, counts: Iterable[RecordedCount]) -> bool:

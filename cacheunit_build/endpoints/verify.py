@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, readable_name
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.endpoints.artifact_requests import ArtifactRequests
 from cacheunit_build.endpoints.calibrate import no_model_fault, question_of
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.endpoint import Endpoint
-    from cacheunit_build.domain.protocols import Adapters, ProjectFiles, Selection
+    from cacheunit_build.domain.protocols import Adapters, ProjectFiles
     from cacheunit_build.domain.recorded_count import RecordedCount
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.domain.target import Target
     from cacheunit_build.domain.usage import Usage
     from cacheunit_build.endpoints.calibrate import Question
@@ -192,7 +193,7 @@ def _locked_artifacts(
     faults: list[Fault] = []
     for artifact in compiled.artifacts:
         if lock.entries.get(artifact.key) != artifact.entry:
-            message = f"{artifact.prefix} for {artifact.target} does not match the lock"
+            message = f"{readable_name(artifact.prefix)} for {artifact.target} does not match the lock"
             faults.append(Fault(message=message, path=LOCK_FILE, hint='run "cacheunit build", or undo the change'))
         elif has_build_folder:
             faults += _file_faults(artifact, adapters.files, compiled.settings.build)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.manifest import Manifest, Variant
     from cacheunit_build.domain.prompt import Rendered
-    from cacheunit_build.domain.protocols import ProjectFiles, Selection
+    from cacheunit_build.domain.protocols import ProjectFiles
+    from cacheunit_build.domain.selection import SelectedArtifacts
     from cacheunit_build.templating.renderer import Renderer
 
 
@@ -67,7 +68,7 @@ def read_prefix_inputs(
     variants: Sequence[Variant],
     files: ProjectFiles,
     renderer: Renderer,
-    selection: Selection,
+    selection: SelectedArtifacts,
     artifacts: Sequence[Artifact],
 ) -> PrefixInputs:
     """Returns the inputs of a prefix whose variants compiled without a fault into `artifacts`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, manifest_names
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.selection import Selection
 from cacheunit_build.lint.context import LintContext
 from cacheunit_build.lint.divergence import similar_pairs
 from cacheunit_build.lint.gate_rules import gate_codes

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.tool_checks import limit_problems
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.lint.certain_secrets import certain_secrets, final_secrets
 from cacheunit_build.lint.results import Location, Violation
 from cacheunit_build.lint.rules import cu4_layout, cu5_project, cu6_tools
@@ -164,7 +165,11 @@ class PrefixLinter:
         location = self._manifest_line("system" if self._manifest.system else "tools")
         for artifact in variant.artifacts:
             cache_rule = self._context.targets[artifact.target].target.cache
-            label = f"{artifact.prefix} for {artifact.target}" if self._manifest.matrix else f"for {artifact.target}"
+            label = (
+                f"{readable_name(artifact.prefix)} for {artifact.target}"
+                if self._manifest.matrix
+                else f"for {artifact.target}"
+            )
             for problem in cu4_layout.token_count_problems(artifact, cache_rule):
                 labelled = replace(problem, message=f"{label}: {problem.message}")
                 # The subject is the target alone, so that the variants of a prefix are reported as one violation.

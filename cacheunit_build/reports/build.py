@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.check import drift_json, problems_markdown
 from cacheunit_build.reports.formatting import (
     Block,
@@ -24,22 +25,23 @@ _HEADER = ("prefix", "target", "tokens", "units", "not cached", "padding", "stat
 _RIGHT = (2, 3, 4, 5)
 
 
-def build_blocks(result: BuildResult, *, reasons: bool = False) -> list[Block]:
-    """Returns a row for each artifact, and a summary.
+def build_blocks(result: BuildResult, *, verbose: bool = False) -> list[Block]:
+    """Returns a row for each artifact that was built or removed, and a summary of all.
 
     Args:
         result: the result of a build that wrote something, or had nothing to do.
-        reasons: whether to show the reason of each plan, and not only its name.
+        verbose: whether to show what did not change too, and the reason of each plan instead of its name.
     """
     rows = [
         (
             *_numbers(record),
             _status(record, result),
-            record.plan.reason if reasons else record.plan.action,
+            record.plan.reason if verbose else record.plan.action,
         )
         for record in result.records
+        if verbose or record.key in result.written
     ]
-    rows += [(prefix, target, "", "", "", "", "removed", "") for prefix, target in result.removed]
+    rows += [(readable_name(prefix), target, "", "", "", "", "removed", "") for prefix, target in result.removed]
     table: list[Block] = [Table(header=_HEADER, rows=rows, right=_RIGHT)] if rows else []
     return [*table, [_summary(result)]]
 
@@ -47,7 +49,7 @@ def build_blocks(result: BuildResult, *, reasons: bool = False) -> list[Block]:
 def _numbers(record: ArtifactRecord) -> tuple[str, str, str, str, str, str]:
     """Returns prefix, target, tokens, units, uncached tokens and padding of an artifact."""
     tokens = tokens_cell(record.entry.tokens, record.margin, record.entry.counted)
-    return record.prefix, record.target, tokens, *unit_cells(record), f"{record.entry.padding:,}"
+    return readable_name(record.prefix), record.target, tokens, *unit_cells(record), f"{record.entry.padding:,}"
 
 
 def _status(record: ArtifactRecord, result: BuildResult) -> str:
@@ -109,6 +111,9 @@ def build_markdown(result: BuildResult) -> str:
         if record.key in result.written
         for prefix, target, *numbers in [_numbers(record)]
     ]
-    rows += [(code_span(prefix), code_span(target), "", "", "", "", "removed", "") for prefix, target in result.removed]
+    rows += [
+        (code_span(readable_name(prefix)), code_span(target), "", "", "", "", "removed", "")
+        for prefix, target in result.removed
+    ]
     header = (*_HEADER[:-1], "why")
     return markdown_table([header, *rows], right=_RIGHT) if rows else ""

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
-from cacheunit_build.domain.file_names import COUNTS_FILE
+from cacheunit_build.domain.file_names import COUNTS_FILE, readable_name
 from cacheunit_build.reports.formatting import Block, Table, plural, price_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def calibrate_blocks(
     tokens = {(count.prefix, count.target): count.tokens for count in counts}
     rows = [
         (
-            *(item.prefix, item.target, item.model, f"~{item.estimate:,}"),
+            *(readable_name(item.prefix), item.target, item.model, f"~{item.estimate:,}"),
             answers.get((item.prefix, item.target), "-"),
             *((_money(item, tokens.get((item.prefix, item.target)), prices),) if prices else ()),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
-from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE
+from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE, readable_name
 from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural, tokens_cell
 from cacheunit_build.reports.github import annotation, fault_annotations
 
@@ -29,7 +29,7 @@ def check_blocks(result: CheckResult) -> list[Block]:
         verb = "matches" if result.verified == 1 else "match"
         blocks.append([f"ok: {plural(result.verified, 'artifact')} {verb} the lock"])
     if result.counts_required and result.estimates:
-        rows = [("estimate", item.prefix, item.target, _tokens(item)) for item in result.estimates]
+        rows = [("estimate", readable_name(item.prefix), item.target, _tokens(item)) for item in result.estimates]
         blocks += [Table(rows=rows), [plural(len(rows), "estimate")]]
     if result.proof is not None:
         blocks.append(list(_proof_lines(result.proof)))
@@ -77,7 +77,12 @@ def proof_json(proof: Proof) -> dict[str, Any]:
 
 def drift_table(drift: Sequence[Drift]) -> Table:
     """Returns a row for each difference: kind, prefix or file, target, and what explains it."""
-    return Table(rows=[(item.kind, item.prefix or item.path or "", item.target, _explanation(item)) for item in drift])
+    return Table(rows=[(item.kind, _name(item), item.target, _explanation(item)) for item in drift])
+
+
+def _name(drift: Drift) -> str:
+    """Returns the prefix or variant that differs, or else the file."""
+    return readable_name(drift.prefix) or drift.path or ""
 
 
 def _explanation(drift: Drift) -> str:
@@ -134,7 +139,7 @@ def _estimates_markdown(result: CheckResult) -> str:
     """Returns a table of the estimates with a heading; empty where there are none, or they do not fail the check."""
     if not result.counts_required or not result.estimates:
         return ""
-    rows = [(code_span(item.prefix), code_span(item.target), _tokens(item)) for item in result.estimates]
+    rows = [(code_span(readable_name(item.prefix)), code_span(item.target), _tokens(item)) for item in result.estimates]
     return f"### {plural(len(rows), 'estimate')}\n\n{markdown_table([('prefix', 'target', 'tokens'), *rows])}"
 
 
@@ -170,7 +175,7 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     rows = [
         (
             item.kind,
-            code_span(item.prefix or item.path or ""),
+            code_span(_name(item)),
             code_span(item.target),
             "only line ends: CRLF" if item.line_ends else ", ".join(map(code_span, item.because)),
         )
@@ -194,7 +199,7 @@ def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], reposito
     by_path: dict[str, list[str]] = {}
     for item in drift:
         path = next(iter(item.because), item.path or LOCK_FILE)
-        artifact = f"{item.prefix} for {item.target}" if item.prefix else str(item.path)
+        artifact = f"{_name(item)} for {item.target}" if item.prefix else str(item.path)
         by_path.setdefault(path, []).append(f"{item.kind}: {artifact}")
     hint = LINE_ENDS_HINT if drift and all(item.line_ends for item in drift) else _BUILD_HINT
     lines += [

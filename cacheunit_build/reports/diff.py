@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.escaping import code_span, markdown_text
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.formatting import (
     Block,
     Table,
@@ -107,7 +108,8 @@ def diff_blocks(diff: DiffResult, *, texts: bool = False) -> list[Block]:
 
 
 def _name(item: Difference) -> str:
-    return item.prefix if item.was is None else f"{item.was} -> {item.prefix}"
+    name = readable_name(item.prefix)
+    return name if item.was is None else f"{readable_name(item.was)} -> {name}"
 
 
 def _numbers(item: Difference) -> tuple[str, str, str, str, str, str]:
@@ -206,7 +208,7 @@ def _text_diffs(diff: DiffResult) -> Iterator[list[str]]:
     for item in diff.differences:
         if item.text is not None and item.text[0] != item.text[1] and (item.prefix, item.text) not in seen:
             seen.add((item.prefix, item.text))
-            yield diff_lines(*item.text, name=item.prefix)
+            yield diff_lines(*item.text, name=readable_name(item.prefix))
 
 
 def _summary(diff: DiffResult) -> str:
@@ -272,7 +274,7 @@ def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) ->
 
 def _sentence(item: Difference) -> str:
     """Returns what a change does to the cache, in one sentence."""
-    name = f"{item.prefix} for {item.target}"
+    name = f"{readable_name(item.prefix)} for {item.target}"
     if item.still_cached is None or item.recomputed is None:
         return f"{name}: unknown how many tokens are still cached"
     estimate = "~" if item.estimated else ""

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.build import artifact_json
 from cacheunit_build.reports.formatting import (
     Block,
@@ -44,14 +45,19 @@ _MOST_SHAPES = 2
 def explain_blocks(explanations: Sequence[Explanation], prices: PricesByTarget | None = None) -> list[Block]:
     """Returns a row for each artifact where there are several, then each of them in detail.
 
+    What an artifact has in common with one before it is not repeated: its details name that one.
+
     Args:
         explanations: the artifacts.
         prices: the price of each target for which there is one, and where it comes from if it is not its own.
     """
+    prices = prices or {}
+    if len(explanations) == 1:
+        return [_details(explanations[0], prices.get(explanations[0].artifact.target), None)]
     header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
     rows = [
         (
-            item.artifact.prefix,
+            readable_name(item.artifact.prefix),
             item.artifact.target,
             tokens_cell(item.artifact.entry.tokens, item.artifact.margin, item.artifact.entry.counted),
             item.artifact.entry.counted,
@@ -61,41 +67,56 @@ def explain_blocks(explanations: Sequence[Explanation], prices: PricesByTarget |
         )
         for item in explanations
     ]
-    table: list[Block] = [Table(header=header, rows=rows, right=(2, 4, 5))] if len(explanations) > 1 else []
-    return [*table, *(_details(item, (prices or {}).get(item.artifact.target)) for item in explanations)]
+    shown: dict[tuple[str, ...], str] = {}
+    details = [_details(item, prices.get(item.artifact.target), shown) for item in explanations]
+    return [*([Table(header=header, rows=rows, right=(2, 4, 5))] if rows else []), *details]
 
 
-def _details(explanation: Explanation, price: FoundPrice | None) -> list[str]:
-    """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact."""
+def _details(explanation: Explanation, price: FoundPrice | None, shown: dict[tuple[str, ...], str] | None) -> list[str]:
+    """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact.
+
+    Args:
+        explanation: the artifact.
+        price: the price of its target, and where it comes from; None where there is none.
+        shown: the sections that were shown before, each with its artifact; those of this one are added. None for an
+            artifact that is explained alone, without a row in a table.
+    """
+    artifact = explanation.artifact
+    name = f"{readable_name(artifact.prefix)} for {artifact.target}"
+    segments = [(f"    {segment}", digest) for segment, digest in artifact.segments.items()]
+    sections = {
+        "  segments": ["  segments", *columns(segments)],
+        "  inputs": ["  inputs", *columns(_input_rows(artifact.record.lookups))],
+        "  changes": [line for change in explanation.changed for line in _change_lines(change)],
+    }
+    lines = [name, *columns([fact for fact in _facts(explanation, price, in_table=shown is not None) if fact[1]])]
+    for title, section in sections.items():
+        other = name if shown is None or not section else shown.setdefault(tuple(section), name)
+        lines += section if other == name else [f"{title}: those of {other}"]
+    return lines
+
+
+def _facts(explanation: Explanation, price: FoundPrice | None, *, in_table: bool) -> list[tuple[str, str]]:
+    """Returns the names and values of what is known of an artifact, without padding and plan if a table has them."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
-    facts = [
+    return [
         ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin, entry.counted)} static, {_counted(explanation)}"),
         ("  later turns", _later_turns(artifact)),
         ("  unstable", _unstable(artifact)),
         ("  literal", _literal(artifact)),
         ("  units", _units(artifact)),
-        ("  padding", f"{entry.padding:,} tokens"),
+        ("  padding", "" if in_table else f"{entry.padding:,} tokens"),
         ("  markers", _markers(artifact)),
         ("  lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
         ("  predicted", _predicted(explanation)),
         ("  money", "" if price is None else _money(explanation, price[0])),
         ("  price", "" if price is None else price_text(*price)),
-        ("  plan", f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
+        ("  plan", "" if in_table else f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
         ("  text", entry.text),
         ("  request", entry.request),
         ("  cached content", entry.cached_content or ""),
         ("  token ids", entry.token_ids or "not recorded, since the count is an estimate"),
         ("  lock", _LOCKED[explanation.locked]),
-    ]
-    segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]
-    return [
-        f"{artifact.prefix} for {artifact.target}",
-        *columns([fact for fact in facts if fact[1]]),
-        "  segments",
-        *columns(segments),
-        "  inputs",
-        *columns(_input_rows(artifact.record.lookups)),
-        *(line for change in explanation.changed for line in _change_lines(change)),
     ]
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import one_line, output_line
+from cacheunit_build.domain.file_names import readable_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -143,7 +144,10 @@ def names_together(prefixes: Iterable[str]) -> str:
     variants: dict[str, dict[str, None]] = {}
     for prefix in prefixes:
         variants.setdefault(prefix.partition("@")[0], {})[prefix] = None
-    names = [next(iter(own)) if len(own) == 1 else f"{name} ({len(own)} variants)" for name, own in variants.items()]
+    names = [
+        readable_name(next(iter(own))) if len(own) == 1 else f"{name} ({len(own)} variants)"
+        for name, own in variants.items()
+    ]
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.lock import identity_data
 from cacheunit_build.reports.formatting import plural
 
@@ -22,7 +23,7 @@ def lock_lines(lock: Lock) -> list[str]:
     targets = [_target(name, identity) for name, identity in sorted(lock.targets.items())]
     units = {name: identity.cache.unit or 0 for name, identity in lock.targets.items()}
     entries = [
-        f"{prefix}  {target}  {_entry(entry, units.get(target, 0))}"
+        f"{readable_name(prefix)}  {target}  {_entry(entry, units.get(target, 0))}"
         for (prefix, target), entry in sorted(lock.entries.items())
     ]
     return [*targets, *entries]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import one_line
 from cacheunit_build.reports.formatting import tokens_cell, unit_text
@@ -43,11 +43,9 @@ def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
     """Returns the lines in front of the token of each index."""
     entry = artifact.entry
     marks: dict[int, list[str]] = {}
-    starts = list(accumulate(map(len, pieces), initial=0))
-    padding = artifact.padding_text.encode()
-    start = artifact.framed_prefix.encode().rfind(padding) if padding else -1
-    if start >= 0:
-        first, after = bisect_right(starts, start) - 1, bisect_left(starts, start + len(padding))
+    padding = _padding_range(artifact, pieces)
+    if padding is not None:
+        first, after = padding
         marks.setdefault(first, []).append(f"--- padding: {entry.padding:,} tokens more")
         marks.setdefault(after, []).append("--- end of padding")
     unit = artifact.unit
@@ -56,6 +54,16 @@ def _marks(artifact: Artifact, pieces: Sequence[bytes]) -> dict[int, list[str]]:
     if artifact.unstable:
         marks.setdefault(entry.tokens, []).append(f"... {artifact.unstable} tokens that may change with what follows")
     return marks
+
+
+def _padding_range(artifact: Artifact, pieces: Sequence[bytes]) -> tuple[int, int] | None:
+    """Returns the index of the first token of the padding and of the first one after it; None without padding."""
+    padding = artifact.padding_text.encode()
+    start = artifact.framed_prefix.encode().rfind(padding) if padding else -1
+    if start < 0:
+        return None
+    starts = list(accumulate(map(len, pieces), initial=0))
+    return bisect_right(starts, start) - 1, bisect_left(starts, start + len(padding))
 
 
 def _token_text(piece: bytes) -> str:
@@ -93,3 +101,33 @@ def _lines_by_file(system: SourceMap, start: int, end: int) -> dict[str, list[in
             numbers = lines.setdefault(place.path, [])
             numbers += [place.line] if place.line not in numbers else []
     return lines
+
+
+def tokens_json(artifact: Artifact, ids: Sequence[int], pieces: Sequence[bytes]) -> dict[str, Any]:
+    """Returns the tokens of the framed prefix as JSON values, with the indexes at which padding begins and ends.
+
+    Args:
+        artifact: the artifact.
+        ids: the id of each token of its framed prefix.
+        pieces: the bytes of each token.
+    """
+    entry, padding = artifact.entry, _padding_range(artifact, pieces)
+    return {
+        "prefix": artifact.prefix,
+        "target": artifact.target,
+        "static": entry.tokens,
+        "counted": entry.counted,
+        "margin": entry.margin,
+        "unit": artifact.unit,
+        "unstable": artifact.unstable,
+        "padding": None if padding is None else {"tokens": entry.padding, "start": padding[0], "end": padding[1]},
+        "tokens": [_token_json(*token) for token in zip(ids, pieces, strict=True)],
+    }
+
+
+def _token_json(number: int, piece: bytes) -> dict[str, Any]:
+    """Returns a token as JSON values; one that is no complete characters has no text, but its bytes in hex."""
+    try:
+        return {"id": number, "text": piece.decode()}
+    except UnicodeDecodeError:
+        return {"id": number, "text": None, "bytes": piece.hex()}

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.endpoints.verify import has_passed
 from cacheunit_build.reports.formatting import Block, columns, plural
 
@@ -26,7 +27,7 @@ def verify_blocks(results: Sequence[VerifyResult]) -> list[Block]:
     header = ("prefix", "target", "requests", "predicted", "observed", "verdict", "")
     rows = [
         (
-            result.prefix,
+            readable_name(result.prefix),
             result.target,
             f"{result.continuation + 1}",
             _tokens(result.predicted),
@@ -44,7 +45,10 @@ def verify_blocks(results: Sequence[VerifyResult]) -> list[Block]:
 def warm_up_blocks(results: Sequence[VerifyResult]) -> list[Block]:
     """Returns a line for each artifact, with the number of requests after which it is cached, and hints."""
     compared = _compared(results)
-    rows = [(result.prefix, result.target, _warm_up_state(result), _warm_up_remark(result)) for result in compared]
+    rows = [
+        (readable_name(result.prefix), result.target, _warm_up_state(result), _warm_up_remark(result))
+        for result in compared
+    ]
     return [columns(rows), *_hints(compared)]
 
 

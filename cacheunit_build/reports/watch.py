@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.formatting import tokens_cell, units_text
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ def watch_lines(build: WatchedBuild) -> Iterator[str]:
     milliseconds = f"{build.seconds * 1000:,.0f} ms"
     for record in build.result.records:
         if record.key in build.result.written:
-            yield f"{record.prefix} for {record.target}: {_change(record, build)}, {milliseconds}"
+            yield f"{readable_name(record.prefix)} for {record.target}: {_change(record, build)}, {milliseconds}"
     for prefix, target in build.result.removed:
-        yield f"{prefix} for {target}: removed"
+        yield f"{readable_name(prefix)} for {target}: removed"
 
 
 def _change(record: ArtifactRecord, build: WatchedBuild) -> str:

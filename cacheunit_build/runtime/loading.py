@@ -16,6 +16,7 @@ from cacheunit_build.domain.file_names import (
     TEXT,
     axis_values,
     is_artifact_name,
+    stored_name,
     variant_name,
 )
 from cacheunit_build.domain.lock_tables import lock_tables, locked_artifact
@@ -72,7 +73,7 @@ def load(
     folder = nearest_root(Path.cwd()) if root is None else as_root(Path(root) if isinstance(root, str) else root)
     lock_path = folder.joinpath(LOCK_FILE)
     targets, prefixes = lock_tables(lock_bytes(lock_path), str(lock_path))
-    full_name = variant_name(composed(name), axes)
+    full_name = stored_name(variant_name(composed(name), axes), prefixes)
     if full_name not in prefixes:
         raise _not_locked(name, full_name, prefixes)
     chosen = _chosen_target(full_name, target, prefixes[full_name])
@@ -104,6 +105,7 @@ def _load_from_sources(name: str, full_name: str, target: str | None, root: str 
         raise TypeError(f"with dev=True, root must be a folder on disk, not {type(root).__name__}")
     folder = Path(find_root(str(Path.cwd())) if root is None else root).resolve()
     by_key = compile_prefix(folder, full_name, target)
+    full_name = stored_name(full_name, {prefix for prefix, _ in by_key})
     found = {found_target: item for (prefix, found_target), item in by_key.items() if prefix == full_name}
     if not found:
         raise _not_locked(name, full_name, {prefix for prefix, _ in by_key})

@@ -32,9 +32,10 @@ _MOST_TARGETS = 1_000
 SHIPPED_ENCODERS: frozenset[str] = frozenset(
     {
         "bdbd57c132a1b3725042323d02b98b9d1df28e5f388f134399555d041f5055e0",  # DeepSeek V4, encoding_dsv4.py
+        "b9568a532fb524f2a041e360c650add755dc254c9ca72aa53bfca442ed1b6a46",  # gpt-oss, targets/harmony.py
     }
 )
-"""The SHA-256 of each Python encoder that a target of this package names.
+"""The SHA-256 of each Python encoder that a target or a model of this package names.
 
 They may run where project code may not. They read no other files, so that a build is reused as with a chat template,
 put a system text in as it is, and tools one after the other, with nothing else that depends on more than the first one.

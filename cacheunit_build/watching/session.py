@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.selection import Selection
 
 FOLDERS = ("prefixes", "templates", "build")
 """The folders of manifests, templates and artifacts until the settings are read."""
@@ -55,12 +56,20 @@ class WatchSession:
         open_adapters: opens the project again, with vocabularies that stay loaded.
         jobs: the number of threads that compile.
         gate: finds what must not be frozen.
+        selection: which artifacts to build; all if None.
     """
 
-    def __init__(self, open_adapters: Callable[[], Adapters], jobs: int = 1, gate: Gate | None = None) -> None:
+    def __init__(
+        self,
+        open_adapters: Callable[[], Adapters],
+        jobs: int = 1,
+        gate: Gate | None = None,
+        selection: Selection | None = None,
+    ) -> None:
         self._open_adapters = open_adapters
         self._jobs = jobs
         self._gate = gate
+        self._selection = selection
         self._faults: tuple[Fault, ...] = ()
         self._asked: frozenset[str] = frozenset()
         self._folders = FOLDERS
@@ -101,8 +110,8 @@ class WatchSession:
         try:
             with adapters.files.exclusive():
                 adapters.records.start()
-                result = unchanged_build(adapters.files, adapters.records)
-                return result or build(adapters, jobs=self._jobs, gate=self._gate)
+                result = None if self._selection else unchanged_build(adapters.files, adapters.records)
+                return result or build(adapters, self._selection, jobs=self._jobs, gate=self._gate)
         finally:
             self._note_inputs(adapters)
 

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import urllib.request
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,10 @@ import pytest
 from support import default_vocabulary, vocabulary_file
 
 from cacheunit_build import load
+from cacheunit_build.cli.context import Context
+from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.cache_rule import CacheRule
+from cacheunit_build.domain.selection import Selection
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
@@ -175,9 +179,17 @@ def framed(text: str) -> str:
     return frame.before + text + frame.after
 
 
+@cache
+def framed_prefixes() -> dict[str, str]:
+    """Returns what the model reads in front of the user's words, of each prefix of this repository."""
+    adapters = Context(REPOSITORY, quiet=True, verbose=False).project().adapters
+    artifacts = compile_or_fail(adapters, Selection(targets=(TARGET,))).artifacts
+    return {artifact.prefix: artifact.framed_prefix for artifact in artifacts}
+
+
 @pytest.mark.parametrize("name", PREFIXES)
 def test_the_server_gives_a_prefix_the_same_token_ids(engine: Engine, name: str) -> None:
-    text = framed(load(name, target=TARGET, root=REPOSITORY).text)
+    text = framed_prefixes()[name]
     for user in ("", *USER_MESSAGES):
         assert engine.tokens(text + user) == default_vocabulary().encode(text + user)
 
@@ -185,10 +197,9 @@ def test_the_server_gives_a_prefix_the_same_token_ids(engine: Engine, name: str)
 @pytest.mark.parametrize("name", PREFIXES)
 def test_every_request_after_the_first_hits_the_static_tokens_of_the_lock(engine: Engine, name: str) -> None:
     prefix = load(name, target=TARGET, root=REPOSITORY)
-    engine.complete(framed(prefix.text) + "First of all")
-    assert [engine.complete(framed(prefix.text) + user)[1] for user in USER_MESSAGES] == [prefix.tokens] * len(
-        USER_MESSAGES
-    )
+    text = framed_prefixes()[name]
+    engine.complete(text + "First of all")
+    assert [engine.complete(text + user)[1] for user in USER_MESSAGES] == [prefix.tokens] * len(USER_MESSAGES)
 
 
 def test_an_exact_repeat_hits_all_but_the_last_token(engine: Engine) -> None:

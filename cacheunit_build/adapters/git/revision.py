@@ -52,12 +52,16 @@ class Repository:
         if result.returncode != 0:
             trust = trust_hint(result)
             subject = "git does not read this repository" if trust else "not in a git work tree"
-            hint = trust or "use --against with a lock or a folder, or run it in a git work tree"
+            hint = trust or "run it in a git work tree; diff can use --against with a lock or a folder too"
             raise fail(f"{subject}: {git_message(result)}", hint=hint)
         return result.stdout.decode("utf-8", "backslashreplace").rstrip("\n")
 
-    def revision(self, name: str) -> Revision:
+    def revision(self, name: str, kinds: str = "revision") -> Revision:
         """Returns the commit that a branch, a tag or an id names.
+
+        Args:
+            name: the name.
+            kinds: what else the option takes, for the message.
 
         Raises:
             CacheunitError: there is none; in a shallow clone the hint says what to fetch.
@@ -65,7 +69,7 @@ class Repository:
         _ = self.prefix  # raises outside of a repository
         commit = self._commit(name)
         if commit is None:
-            raise fail(f'there is no revision, file or folder "{name}"', hint=self._missing_revision_hint(name))
+            raise fail(f'there is no {kinds} "{name}"', hint=self._missing_revision_hint(name))
         label = commit[:7] if commit.startswith(name) else f"{name} ({commit[:7]})"
         return Revision(commit=commit, label=label)
 

@@ -8,26 +8,24 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
+from cacheunit_build.cli.options import format_options, jobs_option, selection_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_review
-from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.cli.context import OpenProject
+    from cacheunit_build.domain.selection import Selection
 
 
 @click.command()
-@names_argument
-@target_option
+@selection_options
 @click.option("--locked", is_flag=True, help="Write only artifacts that match the lock, and never the lock.")
 @jobs_option
 @format_options("text", "json", "markdown", "github")
 @with_context
-def build(context: Context, names: tuple[str, ...], target: str | None, form: str, *, jobs: int, locked: bool) -> int:
+def build(context: Context, selection: Selection, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
-    selection = Selection(names=names, target=target)
     project = context.project_to_build()
     result = None if selection or locked else _unchanged(project)
     if result is None:
@@ -87,4 +85,4 @@ def _print_build(context: Context, result: BuildResult) -> None:
         context.remark("\nrefused: sources, lock and build/ do not match; nothing was written")
         context.remark(f"\nhint: {drift_hint(result.drift)}")
     else:
-        print_blocks(build_blocks(result, reasons=context.verbose))
+        print_blocks(build_blocks(result, verbose=context.verbose))

@@ -9,19 +9,19 @@ import click
 from cacheunit_build.cli.context import OK, Context, with_context
 from cacheunit_build.cli.endpoint_options import key_option, open_endpoint, requests_option, timeout_option, today
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_option, names_argument, target_option
+from cacheunit_build.cli.options import format_option, selection_options
 from cacheunit_build.cli.output import print_blocks, print_json
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.file_names import readable_name
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.recorded_count import RecordedCount
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.endpoints.calibrate import Calibration
 
 
 @click.command()
-@names_argument
-@target_option
+@selection_options
 @click.option("--url", metavar="URL", help="Base URL of the API. Default: that of the provider of the target's format.")
 @key_option
 @click.option("--dry-run", is_flag=True, help="Show what would be counted. Send nothing, write nothing.")
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 @with_context
 def calibrate(
     context: Context,
-    names: tuple[str, ...],
-    target: str | None,
+    selection: Selection,
     url: str | None,
     key_env: str | None,
     form: str,
@@ -50,7 +49,7 @@ def calibrate(
     from cacheunit_build.endpoints.calibrate import plan_calibration, record
     from cacheunit_build.reports.calibrate import calibrate_blocks, calibrate_json
 
-    calibration = plan_calibration(context.adapters(), Selection(names=names, target=target), lint_gate())
+    calibration = plan_calibration(context.adapters(), selection, lint_gate())
     counts: tuple[RecordedCount, ...] = ()
     if calibration.questions and not dry_run:
         counts = _ask(context, calibration, url, key_env, max_requests, timeout)
@@ -80,7 +79,7 @@ def _ask(
 
     def show(count: RecordedCount) -> None:
         if context.verbose:
-            context.remark(f"{count.prefix} for {count.target}: {recorded_cell(count)} tokens")
+            context.remark(f"{readable_name(count.prefix)} for {count.target}: {recorded_cell(count)} tokens")
 
     with open_endpoint(url or str(known), key_env, max_requests, timeout) as endpoint:
         return ask_provider(endpoint, calibration, today(), show)

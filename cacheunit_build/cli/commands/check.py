@@ -9,18 +9,17 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_options, jobs_option, names_argument, target_option
+from cacheunit_build.cli.options import format_options, jobs_option, selection_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_review
-from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import CheckResult
+    from cacheunit_build.domain.selection import Selection
 
 
 @click.command()
-@names_argument
-@target_option
+@selection_options
 @jobs_option
 @click.option(
     "--prove", is_flag=True, help="Build copies without a cache, under other conditions, and compare all bytes."
@@ -28,18 +27,8 @@ if TYPE_CHECKING:
 @click.option("--require-counts", is_flag=True, help="Fail on estimates, and list them.")
 @format_options("text", "json", "markdown", "github")
 @with_context
-def check(
-    context: Context,
-    names: tuple[str, ...],
-    target: str | None,
-    form: str,
-    *,
-    jobs: int,
-    prove: bool,
-    require_counts: bool,
-) -> int:
+def check(context: Context, selection: Selection, form: str, *, jobs: int, prove: bool, require_counts: bool) -> int:
     """Compile in memory and compare with the lock and build/. Nothing is written."""
-    selection = Selection(names=names, target=target)
     if prove and selection:
         raise click.UsageError("--prove is about the whole project: leave out names and --target")
     from cacheunit_build.builder.up_to_date import unchanged_check

@@ -9,7 +9,7 @@ import click
 
 from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, read_file, with_context
-from cacheunit_build.cli.options import format_options, jobs_option, names_argument, price_option, target_option
+from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
 from cacheunit_build.cli.output import (
     append_job_summary,
     print_blocks,
@@ -21,7 +21,7 @@ from cacheunit_build.cli.output import (
 from cacheunit_build.cli.project_code import encoder_loader
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
-from cacheunit_build.domain.protocols import OldVersion, Selection
+from cacheunit_build.domain.protocols import OldVersion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from cacheunit_build.diff.diff import Baseline
     from cacheunit_build.diff.results import DiffResult
     from cacheunit_build.domain.protocols import SourceFiles
+    from cacheunit_build.domain.selection import Selection
 
 
 @click.command()
-@names_argument
-@target_option
+@selection_options
 @click.option(
     "--against",
     metavar="REV|LOCK|DIR",
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 @with_context
 def diff(
     context: Context,
-    names: tuple[str, ...],
-    target: str | None,
+    selection: Selection,
     against: str | None,
     model: str | None,
     form: str,
@@ -65,7 +64,6 @@ def diff(
         raise click.UsageError("--names and --text print text: they exclude another --format")
     project = context.project()
     baseline = _baseline(context.folder, project, against)
-    selection = Selection(names=names, target=target)
     with ProgressBar(context) as progress:
         result = compare(project.adapters, baseline, selection, progress=progress, jobs=jobs)
     _print_diff(context, _with_prices(context, result, model), form, only_names=only_names, texts=texts)
@@ -128,7 +126,7 @@ def _baseline(folder: Path, project: OpenProject, against: str | None) -> Baseli
     if path is not None and path.is_file():
         return Baseline(label=str(against), lock=parse_lock(read_file(path), str(against)))
     repository = Repository(project.root)
-    revision = repository.base() if against is None else repository.revision(against)
+    revision = repository.base() if against is None else repository.revision(against, "revision, file or folder")
     committed = repository.files(revision)
     texts = committed.links_as_text(lambda file: _text_of_file(project.root / file))
     notes = (

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import OK, Context, with_context
-from cacheunit_build.cli.options import format_option, price_option, target_option
+from cacheunit_build.cli.options import format_option, price_option, selection_options, since_option
 from cacheunit_build.cli.output import print_blocks, print_json
-from cacheunit_build.domain.protocols import Selection
+
+if TYPE_CHECKING:
+    from cacheunit_build.domain.selection import Selection
 
 
 @click.command()
-@click.argument("name", required=False)
-@target_option
+@selection_options
+@since_option
 @click.option(
     "--sharing",
     "--family",  # the former name
@@ -24,21 +29,24 @@ from cacheunit_build.domain.protocols import Selection
 @format_option
 @with_context
 def explain(
-    context: Context, name: str | None, target: str | None, model: str | None, form: str, *, show_sharing: bool
+    context: Context, selection: Selection, since: str | None, model: str | None, form: str, *, show_sharing: bool
 ) -> int:
-    """Explain an artifact: its inputs, its plan with the reason, and what changed since the lock."""
+    """Explain artifacts: their inputs, their plan with the reason, and what changed since the lock.
+
+    With several targets or variants, what an artifact has in common with one before it is printed once.
+    """
+    if not selection.names and since is None and not show_sharing:
+        raise click.UsageError("Missing argument 'NAME': the prefix to explain; or use --changed-since, or --sharing")
+    if show_sharing and model is not None:
+        raise click.UsageError("--sharing shows no money: it excludes --model")
+    changed = narrowed(context, selection, since)
+    if show_sharing:
+        return _explain_sharing(context, changed, form)
     from cacheunit_build.builder.explain import explain as explain_artifacts
     from cacheunit_build.cli.prices import targets_with_prices
     from cacheunit_build.reports.explain import explain_blocks, explain_json
 
-    selection = Selection(names=(name,) if name else (), target=target)
-    if show_sharing and model is not None:
-        raise click.UsageError("--sharing shows no money: it excludes --model")
-    if show_sharing:
-        return _explain_sharing(context, selection, form)
-    if name is None:
-        raise click.UsageError("Missing argument 'NAME': the prefix to explain, or use --sharing for all")
-    explanations = explain_artifacts(context.adapters(), selection)
+    explanations = () if changed is None else explain_artifacts(context.adapters(), changed)
     targets, target_prices = targets_with_prices(context, {item.artifact.target for item in explanations}, model)
     prices = {name: price for name, found in targets.items() if (price := target_prices.of(found)) is not None}
     for note in target_prices.notes(targets.values()):
@@ -50,11 +58,11 @@ def explain(
     return OK
 
 
-def _explain_sharing(context: Context, selection: Selection, form: str) -> int:
+def _explain_sharing(context: Context, selection: Selection | None, form: str) -> int:
     from cacheunit_build.diff.sharing import sharing
     from cacheunit_build.reports.sharing import sharing_blocks, sharing_json
 
-    targets = sharing(context.adapters(), selection)
+    targets = () if selection is None else sharing(context.adapters(), selection)
     if form == "json":
         print_json(sharing_json(targets))
     else:

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
-from cacheunit_build.cli.options import format_options, names_argument, target_option
+from cacheunit_build.cli.options import format_options, selection_options, since_option
 from cacheunit_build.cli.output import append_job_summary, print_blocks, print_escaped, print_json, print_text
-from cacheunit_build.domain.protocols import Selection
 
 if TYPE_CHECKING:
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.lint.results import LintResult
 
 
 @click.command()
-@names_argument
-@target_option
+@selection_options
+@since_option
 @click.option(
     "--select", metavar="RULES", multiple=True, help="Check only these rules or groups: CU101, CU1, volatile."
 )
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 @with_context
 def lint(
     context: Context,
-    names: tuple[str, ...],
-    target: str | None,
+    selection: Selection,
+    since: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     form: str,
@@ -40,13 +41,18 @@ def lint(
     from cacheunit_build.adapters.system.secret_scanner import secret_scanner
     from cacheunit_build.lint.linter import lint as lint_project
     from cacheunit_build.lint.registry import select_rules
+    from cacheunit_build.lint.results import LintResult
 
     rules = select_rules(select, ignore)
     if list_rules:
         return _list_rules(form)
-    selection = Selection(names=names, target=target)
+    changed = narrowed(context, selection, since)
     with ProgressBar(context) as progress:
-        result = lint_project(context.adapters(), selection, rules, scan_secrets=secret_scanner(), progress=progress)
+        result = (
+            LintResult(violations=())
+            if changed is None
+            else lint_project(context.adapters(), changed, rules, scan_secrets=secret_scanner(), progress=progress)
+        )
     for note in result.notes:
         context.remark(f'note: {note}; run: pip install "cacheunit-build[secrets]"')
     _print_result(context, result, form)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, with_context
 from cacheunit_build.cli.endpoint_options import (
     LONGEST_WAIT,
@@ -15,21 +16,21 @@ from cacheunit_build.cli.endpoint_options import (
     timeout_option,
     today,
 )
-from cacheunit_build.cli.options import FiniteRange, format_option, names_argument, target_option
+from cacheunit_build.cli.options import FiniteRange, format_option, selection_options, since_option
 from cacheunit_build.cli.output import print_blocks, print_json
-from cacheunit_build.domain.file_names import COUNTS_FILE
-from cacheunit_build.domain.protocols import Selection
+from cacheunit_build.domain.file_names import COUNTS_FILE, readable_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.endpoints.verify import VerifyResult
 
 
 @click.command()
 @click.argument("url")
-@names_argument
-@target_option
+@selection_options
+@since_option
 @click.option("--model", metavar="M", help="Model to send requests to. Default: the first one that the endpoint lists.")
 @key_option
 @click.option("--warm", is_flag=True, help="Fill the cache before a release; report when each artifact is cached.")
@@ -65,8 +66,8 @@ if TYPE_CHECKING:
 def verify(
     context: Context,
     url: str,
-    names: tuple[str, ...],
-    target: str | None,
+    selection: Selection,
+    since: str | None,
     model: str | None,
     key_env: str | None,
     form: str,
@@ -88,7 +89,6 @@ def verify(
     from cacheunit_build.endpoints.verify import verify as verify_artifacts
     from cacheunit_build.reports.verify import verify_blocks, verify_json, warm_up_blocks
 
-    selection = Selection(names=names, target=target)
     settings = VerifySettings(
         attempts=attempts,
         wait=wait,
@@ -97,16 +97,17 @@ def verify(
         model=model,
         record_day=today() if record else None,
     )
-    results = []
+    changed = narrowed(context, selection, since)
+    results: list[VerifyResult] = []
     with open_endpoint(url, key_env, max_requests, timeout) as endpoint:
-        for result in verify_artifacts(context.adapters(), endpoint, selection, settings):
+        for result in () if changed is None else verify_artifacts(context.adapters(), endpoint, changed, settings):
             _report_progress(context, result)
             results.append(result)
     if record:
         _record(context, results)
     if form == "json":
         print_json(verify_json(results))
-    else:
+    elif changed is not None:
         print_blocks(warm_up_blocks(results) if warm else verify_blocks(results))
     return OK if has_passed(results) else DIFFERENT
 
@@ -119,7 +120,7 @@ def _record(context: Context, results: Sequence[VerifyResult]) -> None:
     record(context.adapters(), counts)  # opened again, since others may have written meanwhile
     for result in results:
         if result.recorded is None and result.verdict != "warm-up":
-            name = f"{result.prefix} for {result.target}"
+            name = f"{readable_name(result.prefix)} for {result.target}"
             context.remark(
                 f"note: {name}: not recorded, since no two responses report the same tokens at the last marker"
             )
@@ -131,4 +132,6 @@ def _report_progress(context: Context, result: VerifyResult) -> None:
     """With `--verbose`, prints the hit of one request."""
     if context.verbose:
         observed = "no cached tokens reported" if result.observed is None else f"{result.observed:,} tokens cached"
-        context.remark(f"{result.prefix} for {result.target}, request {result.continuation + 1}: {observed}")
+        context.remark(
+            f"{readable_name(result.prefix)} for {result.target}, request {result.continuation + 1}: {observed}"
+        )

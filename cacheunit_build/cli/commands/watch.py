@@ -9,7 +9,7 @@ import click
 
 from cacheunit_build.cli.context import INTERRUPTED, Context, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import jobs_option
+from cacheunit_build.cli.options import jobs_option, selection_options
 from cacheunit_build.cli.output import print_faults, print_text
 
 if TYPE_CHECKING:
@@ -17,19 +17,25 @@ if TYPE_CHECKING:
 
     from cacheunit_build.cli.context import OpenProject
     from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.selection import Selection
     from cacheunit_build.watching.session import WatchedBuild
 
 
 @click.command()
+@selection_options
 @click.option("--poll", is_flag=True, help="Look for changes every half second, where the system sends no events.")
 @jobs_option
 @with_context
-def watch(context: Context, *, poll: bool, jobs: int) -> int:
+def watch(context: Context, selection: Selection, *, poll: bool, jobs: int) -> int:
     """Build again whenever a source changes, until interrupted."""
     from cacheunit_build.adapters.system.file_watcher import Watcher
+    from cacheunit_build.compiler.project import check_selection
     from cacheunit_build.watching.session import WatchSession
 
-    session = WatchSession(project_opener(context.project_to_build()), jobs, lint_gate())
+    project = context.project_to_build()
+    if selection:
+        check_selection(project.adapters.files, selection)
+    session = WatchSession(project_opener(project), jobs, lint_gate(), selection)
     watcher = Watcher(context.root, session.paths, context.remark, poll=poll)
     try:
         for _ in watcher.changes():

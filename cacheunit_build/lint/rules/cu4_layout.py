@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.token_count import TokenCount
 from cacheunit_build.lint.divergence import find_divergence
 from cacheunit_build.lint.rule import Rule, milder
@@ -237,7 +238,7 @@ def prefixes_diverge_early(
     if divergence is None or not _is_worth_moving(divergence, cache) or divergence.shared_tokens < MAJORITY * shorter:
         return None
     message = (
-        f"{first.artifact.prefix} and {second.artifact.prefix} diverge here, "
+        f"{readable_name(first.artifact.prefix)} and {readable_name(second.artifact.prefix)} diverge here, "
         f"after {_plural(divergence.common_tokens, 'token')}, "
         f"but share {_plural(divergence.shared_tokens, 'token')} further on"
     )
