@@ -322,6 +322,12 @@ def test_git_merges_the_counts_of_two_branches_by_line(project: Project, provide
         ({"failures": [{"input_tokens": True}]}, 'no whole number in "input_tokens"', "--url names"),
         ({"failures": [{"input_tokens": 0}]}, 'no whole number in "input_tokens"', "--url names"),
         ({"failures": [[5]]}, 'no whole number in "input_tokens"', "--url names"),
+        ({"failures": [{"input_tokens": 10**10}]}, 'no whole number in "input_tokens"', "--url names"),
+        (
+            {"failures": [{"input_tokens": 8}, {"input_tokens": 9}]},
+            "9 tokens cannot be right",
+            "does the endpoint count",
+        ),
         ({"failures": [429] * 4}, "answers 429: not now", "try again later, or name fewer prefixes"),
         ({"failures": [{"input_tokens": 9000}]}, "cannot both be right", "does the endpoint count system text"),
         ({"offline": True}, "cannot reach", "is the server running?"),
@@ -408,6 +414,12 @@ def test_an_api_whose_url_depends_on_the_region_needs_it(shop: Project) -> None:
     assert (ran.code, "hint: give it with --url" in ran.err) == (2, True)
 
 
+def test_an_empty_url_is_not_the_providers(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cacheunit_build.adapters.system.http_client.HttpClient.send", lambda *_: pytest.fail("sent"))
+    ran = shop.run("calibrate", "--url", "")  # such as that of a variable that is not set
+    assert (ran.code, "the URL is not a valid API URL" in ran.err) == (2, True)
+
+
 def test_targets_with_their_own_vocabulary_and_without_a_route_are_left_out(shop: Project, provider: Provider) -> None:
     shop.write({"cacheunit.toml": settings("anthropic-messages").replace('["t"]', '["t", "deepseek-v4", "groq"]')})
     ran = calibrate(shop, provider)
@@ -453,6 +465,7 @@ LINE: dict[str, Any] = {
         ([{"margin": -1}], 2, '"margin" must be greater than or equal to 0'),
         ([{"how": "guessed"}], 2, "\"how\" must be 'counted' or 'reported'"),
         ([{"day": "yesterday"}], 2, '"day" must match pattern'),
+        ([{"day": "2026-02-31"}], 2, "names a day that does not exist"),
         ([{"request": "sha256:1"}], 2, '"request" must match pattern'),
         ([{"price": 1}], 2, 'unknown key "price"'),
         ([{}, {"tokens": 1001}], 3, "the same bytes are in line 2"),
@@ -639,6 +652,14 @@ def test_an_estimate_is_scaled_by_the_last_count_of_a_prefix_of_like_length() ->
     assert counted(1100, [replace(last, prefix="b")]) == (1100, 0.35, "estimate")
     assert counted(1100, [last], margins=(0.35, None)) == (1100, 0.35, "estimate")
     assert counted(1100, [last], model=None) == (1100, 0.35, "estimate")
+
+
+def test_an_estimate_is_scaled_only_where_that_makes_it_better() -> None:
+    # a default system message that the provider adds only without a prefix: 1,000 tokens, counted as 500 ±499
+    wide = RecordedCount(**{**LINE, "tokens": 500, "estimate": 1000, "margin": 499})
+    assert counted(1000, [wide]) == (1000, 0.35, "estimate")
+    assert counted(1000, [replace(wide, tokens=1000, margin=249)]) == (1000, 0.349, "estimate")
+    assert counted(1100, [replace(wide, tokens=900, margin=225)]) == (1100, 0.35, "estimate")
 
 
 def test_the_text_in_front_of_tools_does_not_grow_with_the_prefix() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -55,7 +56,11 @@ class RecordedCount:
     """Whether it has tools, which providers put text of their own in front of."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError where the margin is not smaller than the number of tokens."""
+        """Raises ValueError where the margin is not smaller than the number of tokens, or there is no such day."""
+        try:
+            date.fromisoformat(self.day)
+        except ValueError:
+            raise ValueError(f"names a day that does not exist: {self.day}") from None
         if self.margin >= self.tokens:
             raise ValueError(f"has a margin of {self.margin} for {self.tokens} tokens")
 
@@ -152,6 +157,7 @@ class EstimatedRequest:
         1,100     1,234 ±3                  -                            1,234 ±3, recorded
         1,100     -                         1,300 ±4 (1,000)             1,430 ± the margin of scaled estimates + 0.3 %
         1,100     -                         1,300 (500)                  1,100 ± the margin of the estimate: too unlike
+        1,100     -                         1,000 ±600 (1,000)           1,100 ± the margin of the estimate: it is less
         1,100     -                         -                            1,100 ± the margin of the estimate
         """
         margin, scaled_margin = self.margins
@@ -172,10 +178,12 @@ class EstimatedRequest:
         last = counts.last(prefix, target, self.model)
         if last is None or scaled_margin is None or not self._is_like(last):
             return plain
+        off = round(scaled_margin + last.share, 4)
+        if off >= margin:
+            return plain
         scale = self._scale(last.tokens, last.estimate)
         note = f"scaled by the count of {last.day} for {last.model}, of former bytes"
         tokens = max(1, scale(self.estimate))
-        off = min(margin, round(scaled_margin + last.share, 4))
         return CountedTokens(tokens=tokens, margin=off, counted="estimate", inner_margin=off, scale=scale, note=note)
 
     def _scale(self, tokens: int, estimate: int) -> TokenScale:

@@ -40,6 +40,9 @@ USER_TEXT = "a"
 """The user's message in all requests that are counted: one letter, so that it has one token or more."""
 
 
+_LEFT_OUT_HINT = "does the endpoint count system text and tools?"
+_MOST_RATIO = 5
+"""The most times that an estimate may have the tokens of a count: the vocabularies in bench/ differ by less than 3."""
 _NO_ROUTE = (404, 405)
 """The statuses of an endpoint that does not have a route."""
 
@@ -211,7 +214,11 @@ def calibrate(
     for question in calibration.questions:
         if question.model not in alone:
             alone[question.model] = _count(endpoint, question, {})
-        count = static_count(question, _count(endpoint, question, question.fragment), alone[question.model], day)
+        whole = _count(endpoint, question, question.fragment)
+        count = static_count(question, whole, alone[question.model], day)
+        if whole * _MOST_RATIO < question.estimate:
+            message = f"{whole:,} tokens cannot be right where the estimate is ~{question.estimate:,}"
+            raise fail(f"{_name(question)}: {message}", hint=_LEFT_OUT_HINT)
         counts.append(count)
         if progress is not None:
             progress(count)
@@ -225,11 +232,14 @@ def static_count(question: Question, whole: int, alone: int, day: str) -> Record
     1,240  8      1,232   1,239  1,236 ±4
     1,240  7      1,233   1,239  1,236 ±3
     1,240  1      1,239   1,239  1,239
+
+    Raises:
+        CacheunitError: the numbers cannot be right: the endpoint left out what is in front of the user's words.
     """
     fewest, most = whole - alone, whole - 1
     if fewest < 1:
         message = f"{_name(question)}: {whole:,} tokens with the prefix and {alone:,} without it cannot both be right"
-        raise fail(message, hint="does the endpoint count system text and tools?")
+        raise fail(message, hint=_LEFT_OUT_HINT)
     tokens = (fewest + most + 1) // 2
     return question.recorded_as(tokens, tokens - fewest, "counted", day)
 

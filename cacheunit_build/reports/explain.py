@@ -84,7 +84,7 @@ def _details(explanation: Explanation, price: FoundPrice | None) -> list[str]:
         ("  text", entry.text),
         ("  request", entry.request),
         ("  cached content", entry.cached_content or ""),
-        ("  token ids", entry.token_ids or "not recorded, since the count is an estimate"),
+        ("  token ids", entry.token_ids or "not recorded, since the count is not exact"),
         ("  lock", _LOCKED[explanation.locked]),
     ]
     segments = [(f"    {name}", fingerprint) for name, fingerprint in artifact.segments.items()]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_MOST_TOKENS = 1 << 30
+"""The most tokens that a number in an answer can be: no model reads as many, and no counts file has a larger one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountRoute:
@@ -49,9 +52,10 @@ class CountRoute:
         return nested({self.inside: counted}) if self.inside else counted
 
     def answer(self, value: object) -> int | None:
-        """Returns the number in an answer; None where there is no positive whole number."""
+        """Returns the number in an answer; None where there is no whole number that can be one of tokens."""
         number = value.get(self.answer_key) if isinstance(value, dict) else None
-        return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
+        is_whole = isinstance(number, int) and not isinstance(number, bool)
+        return number if is_whole and 0 < number <= _MOST_TOKENS else None
 
 
 def without_markers(request: Mapping[str, Any], markers: Collection[str], paths: Collection[str]) -> Json:

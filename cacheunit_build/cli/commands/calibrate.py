@@ -74,13 +74,13 @@ def _ask(
     from cacheunit_build.endpoints.calibrate import calibrate as ask_provider
     from cacheunit_build.reports.calibrate import recorded_cell
 
-    known = None if calibration.route is None else calibration.route.url
-    if url is None and known is None:
+    base = url if url is not None or calibration.route is None else calibration.route.url
+    if base is None:
         raise fail("the base URL of the API depends on region and account", hint="give it with --url")
 
     def show(count: RecordedCount) -> None:
         if context.verbose:
             context.remark(f"{count.prefix} for {count.target}: {recorded_cell(count)} tokens")
 
-    with open_endpoint(url or str(known), key_env, max_requests, timeout) as endpoint:
+    with open_endpoint(base, key_env, max_requests, timeout) as endpoint:
         return ask_provider(endpoint, calibration, today(), show)
