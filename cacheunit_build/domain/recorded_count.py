@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -56,11 +55,7 @@ class RecordedCount:
     """Whether it has tools, which providers put text of their own in front of."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError where the margin is not smaller than the number of tokens, or there is no such day."""
-        try:
-            date.fromisoformat(self.day)
-        except ValueError:
-            raise ValueError(f"names a day that does not exist: {self.day}") from None
+        """Raises ValueError where the margin is not smaller than the number of tokens."""
         if self.margin >= self.tokens:
             raise ValueError(f"has a margin of {self.margin} for {self.tokens} tokens")
 
