@@ -568,6 +568,26 @@ def test_verify_records_nothing_that_two_responses_do_not_agree_on(shop: Project
 
 
 @pytest.mark.parametrize(
+    ("usage", "recorded"),
+    [
+        ({"cache_read_input_tokens": 1200}, {"a"}),  # a single marker: where else would a hit end?
+        ({"cache_read_input_tokens": 1 << 40}, set()),
+        ({"cache_read_input_tokens": 1200, "cache_creation_input_tokens": 1}, set()),
+    ],
+)
+def test_a_hit_alone_is_recorded_only_of_a_single_marker(
+    project: Project, usage: dict[str, int], recorded: set[str]
+) -> None:
+    project.write({**FILES, "cacheunit.toml": settings("anthropic-messages")})
+    project.build()
+    body = {"usage": {"input_tokens": 9, "output_tokens": 1, **usage}}
+    with serving(Engine(kind="breakpoints", models=("mock-1",), usage=body)) as engine:
+        project.run("verify", engine.url, "a", "b", "--wait", "0", "--record")
+    counts = lines(project) if project.path(COUNTS).exists() else []
+    assert {line["prefix"] for line in counts} == recorded, "b has a marker behind the shared text too"
+
+
+@pytest.mark.parametrize(
     ("toml", "model", "message"),
     [
         (settings("anthropic-messages"), "other", "takes the counts of mock-1, not of other"),

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _NAME = Limits(min_length=1)
 _FINGERPRINT = Limits(pattern=r"^sha256:[0-9a-f]{64}$")
-_MOST_TOKENS = 1 << 30
-_AT_LEAST_ONE = Limits(ge=1, le=_MOST_TOKENS)
+MOST_TOKENS = 1 << 30
+"""The most tokens of a recorded count: no model reads as many."""
+_AT_LEAST_ONE = Limits(ge=1, le=MOST_TOKENS)
 _FEWEST_DIGITS = 6
 _MOST_GROWTH = 2
 """The most times that a prefix may grow or shrink, by the estimate, before its recorded count tells nothing of it."""

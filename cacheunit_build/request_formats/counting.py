@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.front_options import nested
+from cacheunit_build.domain.recorded_count import MOST_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.endpoint_route import EndpointRoute
 
 Json = dict[str, Any]
-
-_MOST_TOKENS = 1 << 30
-"""The most tokens that a number in an answer can be: no model reads as many, and no counts file has a larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class CountRoute:
         """Returns the number in an answer; None where there is no whole number that can be one of tokens."""
         number = value.get(self.answer_key) if isinstance(value, dict) else None
         is_whole = isinstance(number, int) and not isinstance(number, bool)
-        return number if is_whole and 0 < number <= _MOST_TOKENS else None
+        return number if is_whole and 0 < number <= MOST_TOKENS else None
 
 
 def without_markers(request: Mapping[str, Any], markers: Collection[str], paths: Collection[str]) -> Json:
