@@ -408,6 +408,8 @@ def test_a_target_of_the_project_comes_first_and_one_that_inherits_the_models_is
     assert find_target("gpt-5", targets) == known_targets()["openai-legacy"]
     targets = targets_of('[target.ours]\nextends = "openai-legacy"\nmodel_ids = ["gpt-5"]\n')
     assert find_target("gpt-5-2025-08-07", targets) == targets["ours"]
+    targets = targets_of('[target.ours]\nextends = "vllm"\nmodel_ids = ["GPT-5-2025-08-07"]\n')
+    assert find_target("gpt-5", targets) == targets["ours"], "known targets list it by just this spelling"
 
 
 def test_a_model_that_several_targets_list_needs_the_name_of_one(project: Project) -> None:

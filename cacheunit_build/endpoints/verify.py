@@ -241,10 +241,7 @@ class _Verification:
         entry, day = self._requests.artifact.entry, self._settings.record_day
         if self._question is None or day is None or not hit or entry.markers[-1:] != (entry.tokens,):
             return None
-        if first.written is None:
-            agrees = len(entry.markers) == 1
-        else:
-            agrees = first.written + (first.hit or 0) == hit
+        agrees = len(entry.markers) == 1 if first.written is None else first.written + (first.hit or 0) == hit
         if not agrees or hit > MOST_TOKENS:
             return None
         return self._question.recorded_as(hit, 0, "reported", day)

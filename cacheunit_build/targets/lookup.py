@@ -106,7 +106,6 @@ def _with_model(name: str, targets: Mapping[str, Target]) -> list[Target]:
     scoped = [target for target in listed if target.name == provider or target.name.startswith(f"{provider}-")]
     if slash and (scoped or any(known.startswith(provider) for known in targets)):
         listed = scoped
-    exact = [target for target in listed if {name, model} & set(target.model_ids)]
-    listed = exact or listed
     known = known_targets()
-    return [target for target in listed if known.get(target.name) != target] or listed
+    listed = [target for target in listed if known.get(target.name) != target] or listed
+    return [target for target in listed if {name, model} & set(target.model_ids)] or listed
