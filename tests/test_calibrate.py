@@ -353,6 +353,14 @@ def test_what_goes_wrong_at_the_provider_is_one_error_and_nothing_is_written(
     assert shop.files() == before
 
 
+def test_nothing_is_sent_if_too_many_requests_are_needed(shop: Project, provider: Provider) -> None:
+    ran = calibrate(shop, provider, "--max-requests", "1")
+    hint = "hint: raise --max-requests, or name fewer prefixes\n"
+    assert ran.err == f"error: 2 requests are needed, but --max-requests allows 1\n\n{hint}"
+    assert (ran.code, provider.requests) == (2, [])
+    assert calibrate(shop, provider, "--max-requests", "2").code == 0
+
+
 def test_a_run_that_fails_records_nothing_and_keeps_what_is_known(project: Project) -> None:
     project.write({**FILES, "cacheunit.toml": settings("anthropic-messages")})
     with counting(Provider()) as provider:
@@ -377,7 +385,7 @@ def test_the_key_comes_from_the_environment(shop: Project, monkeypatch: pytest.M
     [
         (settings("anthropic-messages", 'models = ["x", "y"]'), 'target "t" is for 2 models', "count_model"),
         (settings("bedrock-converse", "models = []"), 'target "t" names no model', "count_model"),
-        ('targets = ["groq"]', 'format "openai-chat" has no route that counts', "the provider's own format"),
+        ('targets = ["groq"]', 'format "openai-chat" has no route that counts', "gemini or openai-responses"),
         (
             settings("openai-responses").replace('["t"]', '["t", "u"]')
             + '[target.u]\nextends = "anthropic-1024"\ncount_model = "mock-1"\n',

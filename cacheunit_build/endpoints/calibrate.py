@@ -24,6 +24,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import COUNTS_FILE
 from cacheunit_build.domain.recorded_count import RecordedCount
 from cacheunit_build.lockfile.counts import counts_bytes, read_counts
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,6 +111,11 @@ class Calibration:
     exact: int
     uncountable: int = 0
 
+    @property
+    def requests(self) -> int:
+        """How many requests ask all questions: one each, and one for each model."""
+        return len(self.questions) + len({question.model for question in self.questions})
+
 
 def plan_calibration(adapters: Adapters, selection: Selection, gate: Gate | None = None) -> Calibration:
     """Returns what a provider is to be asked for the selected artifacts. Sends nothing.
@@ -164,7 +170,8 @@ def _routes(targets: Mapping[str, LoadedTarget]) -> list[CountRoute]:
 def _no_route_fault(loaded: LoadedTarget) -> Fault:
     target = loaded.target
     message = f'target "{target.name}": the API of format "{target.request}" has no route that counts tokens'
-    return Fault(message=message, hint="use a target of the provider's own format")
+    *others, last = sorted(name for name, known in FORMATS.items() if known.count_route is not None)
+    return Fault(message=message, hint=f"use a target of the provider's own format: {', '.join(others)} or {last}")
 
 
 def no_model_fault(loaded: LoadedTarget) -> Fault:
