@@ -52,8 +52,9 @@ class CountRoute:
     def answer(self, value: object) -> int | None:
         """Returns the number in an answer; None where there is no whole number that can be one of tokens."""
         number = value.get(self.answer_key) if isinstance(value, dict) else None
-        is_whole = isinstance(number, int) and not isinstance(number, bool)
-        return number if is_whole and 0 < number <= MOST_TOKENS else None
+        if not isinstance(number, int) or isinstance(number, bool):
+            return None
+        return number if 0 < number <= MOST_TOKENS else None
 
 
 def without_markers(request: Mapping[str, Any], markers: Collection[str], paths: Collection[str]) -> Json:
