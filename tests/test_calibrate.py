@@ -322,6 +322,12 @@ def test_git_merges_the_counts_of_two_branches_by_line(project: Project, provide
         ({"failures": [{"input_tokens": True}]}, 'no whole number in "input_tokens"', "--url names"),
         ({"failures": [{"input_tokens": 0}]}, 'no whole number in "input_tokens"', "--url names"),
         ({"failures": [[5]]}, 'no whole number in "input_tokens"', "--url names"),
+        ({"failures": [{"input_tokens": 10**10}]}, 'no whole number in "input_tokens"', "--url names"),
+        (
+            {"failures": [{"input_tokens": 8}, {"input_tokens": 9}]},
+            "9 tokens cannot be right",
+            "does the endpoint count",
+        ),
         ({"failures": [429] * 4}, "answers 429: not now", "try again later, or name fewer prefixes"),
         ({"failures": [{"input_tokens": 9000}]}, "cannot both be right", "does the endpoint count system text"),
         ({"offline": True}, "cannot reach", "is the server running?"),
@@ -345,6 +351,14 @@ def test_what_goes_wrong_at_the_provider_is_one_error_and_nothing_is_written(
     assert hint in ran.err
     assert "a for t" in ran.err
     assert shop.files() == before
+
+
+def test_nothing_is_sent_if_too_many_requests_are_needed(shop: Project, provider: Provider) -> None:
+    ran = calibrate(shop, provider, "--max-requests", "1")
+    hint = "hint: raise --max-requests, or name fewer prefixes\n"
+    assert ran.err == f"error: 2 requests are needed, but --max-requests allows 1\n\n{hint}"
+    assert (ran.code, provider.requests) == (2, [])
+    assert calibrate(shop, provider, "--max-requests", "2").code == 0
 
 
 def test_a_run_that_fails_records_nothing_and_keeps_what_is_known(project: Project) -> None:
@@ -371,7 +385,7 @@ def test_the_key_comes_from_the_environment(shop: Project, monkeypatch: pytest.M
     [
         (settings("anthropic-messages", 'models = ["x", "y"]'), 'target "t" is for 2 models', "count_model"),
         (settings("bedrock-converse", "models = []"), 'target "t" names no model', "count_model"),
-        ('targets = ["groq"]', 'format "openai-chat" has no route that counts', "the provider's own format"),
+        ('targets = ["groq"]', 'format "openai-chat" has no route that counts', "gemini or openai-responses"),
         (
             settings("openai-responses").replace('["t"]', '["t", "u"]')
             + '[target.u]\nextends = "anthropic-1024"\ncount_model = "mock-1"\n',
@@ -406,6 +420,12 @@ def test_an_api_whose_url_depends_on_the_region_needs_it(shop: Project) -> None:
     shop.write({"cacheunit.toml": settings("bedrock-converse")})
     ran = shop.run("calibrate")
     assert (ran.code, "hint: give it with --url" in ran.err) == (2, True)
+
+
+def test_an_empty_url_is_not_the_providers(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cacheunit_build.adapters.system.http_client.HttpClient.send", lambda *_: pytest.fail("sent"))
+    ran = shop.run("calibrate", "--url", "")  # such as that of a variable that is not set
+    assert (ran.code, "the URL is not a valid API URL" in ran.err) == (2, True)
 
 
 def test_targets_with_their_own_vocabulary_and_without_a_route_are_left_out(shop: Project, provider: Provider) -> None:
@@ -556,6 +576,26 @@ def test_verify_records_nothing_that_two_responses_do_not_agree_on(shop: Project
 
 
 @pytest.mark.parametrize(
+    ("usage", "recorded"),
+    [
+        ({"cache_read_input_tokens": 1200}, {"a"}),  # a single marker: where else would a hit end?
+        ({"cache_read_input_tokens": 1 << 40}, set()),
+        ({"cache_read_input_tokens": 1200, "cache_creation_input_tokens": 1}, set()),
+    ],
+)
+def test_a_hit_alone_is_recorded_only_of_a_single_marker(
+    project: Project, usage: dict[str, int], recorded: set[str]
+) -> None:
+    project.write({**FILES, "cacheunit.toml": settings("anthropic-messages")})
+    project.build()
+    body = {"usage": {"input_tokens": 9, "output_tokens": 1, **usage}}
+    with serving(Engine(kind="breakpoints", models=("mock-1",), usage=body)) as engine:
+        project.run("verify", engine.url, "a", "b", "--wait", "0", "--record")
+    counts = lines(project) if project.path(COUNTS).exists() else []
+    assert {line["prefix"] for line in counts} == recorded, "b has a marker behind the shared text too"
+
+
+@pytest.mark.parametrize(
     ("toml", "model", "message"),
     [
         (settings("anthropic-messages"), "other", "takes the counts of mock-1, not of other"),
@@ -639,6 +679,14 @@ def test_an_estimate_is_scaled_by_the_last_count_of_a_prefix_of_like_length() ->
     assert counted(1100, [replace(last, prefix="b")]) == (1100, 0.35, "estimate")
     assert counted(1100, [last], margins=(0.35, None)) == (1100, 0.35, "estimate")
     assert counted(1100, [last], model=None) == (1100, 0.35, "estimate")
+
+
+def test_an_estimate_is_scaled_only_where_that_makes_it_better() -> None:
+    # a default system message that the provider adds only without a prefix: 1,000 tokens, counted as 500 ±499
+    wide = RecordedCount(**{**LINE, "tokens": 500, "estimate": 1000, "margin": 499})
+    assert counted(1000, [wide]) == (1000, 0.35, "estimate")
+    assert counted(1000, [replace(wide, tokens=1000, margin=249)]) == (1000, 0.349, "estimate")
+    assert counted(1100, [replace(wide, tokens=900, margin=225)]) == (1100, 0.35, "estimate")
 
 
 def test_the_text_in_front_of_tools_does_not_grow_with_the_prefix() -> None:

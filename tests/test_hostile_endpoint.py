@@ -153,6 +153,7 @@ FAST: dict[str, tuple[Callable[[], Iterable[bytes]], str]] = {
     "deep, closed": (lambda: response(b'{"a":' * 300 + b"1" + b"}" * 300), "JSON that is nested too deeply"),
     "deep error": (lambda: response(b"[" * 900 + b"]" * 900, status=400), "answers 400"),
     "redirect": (lambda: response(b"", "Location: http://127.0.0.1:9/", status=307), "redirects are not followed"),
+    "no body": (lambda: response(b"", status=403), "answers 403: no reason is given"),
     "long number": (lambda: response(b"1" * 5000), "incomplete JSON"),
     "not UTF-8": (lambda: response(b'"\xff'), "incomplete JSON"),
 }

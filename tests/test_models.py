@@ -205,6 +205,21 @@ def test_a_frame_in_place_replaces_that_of_a_known_target(project: Project) -> N
         ),
         ('cache = "x"\nmodel = "glm-5"', (2, "targets extend each other in a cycle: x -> x", None)),
         (
+            'model = "gpt-5.2"\ncache = "vllm"',
+            (2, 'unknown model "gpt-5.2"', f"the models are {', '.join(sorted(known_models()))}"),
+        ),
+        ("extends = 3", (2, '"extends" must be the name of a target', 'extends = "vllm"')),
+        ('cache = {extends = ["x"]}', (2, '"cache.extends" must be the name of a target', 'extends = "vllm"')),
+        ('extends = "zzz"', (2, 'unknown target "zzz"', '"cacheunit targets" lists the known ones')),
+        (
+            'model = ["glm-5"]\ncache = "vllm"',
+            (
+                2,
+                '"model" must be the name of a model, or name its folder',
+                'model = {path = "DIR"}, with encoder = "FILE.py:FUNCTION" if it has one',
+            ),
+        ),
+        (
             'model = {folder = "m"}\ncache = "vllm"',
             (
                 2,
@@ -343,6 +358,8 @@ def test_an_archive_that_is_broken_or_too_large_is_refused(
 
 # The id of a model in place of the name of a target
 
+BEDROCK = [name for name in known_targets() if name.startswith("bedrock-")]
+
 
 @pytest.mark.parametrize(
     ("name", "target"),
@@ -370,6 +387,12 @@ def test_a_target_is_found_by_the_id_of_a_model(name: str, target: str | None) -
         ("claude-sonnet-4-9", 'did you mean "claude-sonnet-4-6"?'),
         ("deepseek-v4-por", 'did you mean "deepseek-v4-pro"?'),
         ("gpt-99-astral", 'did you mean "gpt-6-astra"?'),
+        ("gemini-3-pro-preview", "targets of that family: gemini, gemini-explicit"),
+        ("google/gemini-9-flash", "targets of that family: gemini, gemini-explicit"),
+        ("groq/openai/gpt-oss-120b", "targets of that family: groq"),
+        ("openai/gpt-5.9", 'did you mean "gpt-5.6"?'),
+        ("us.amazon.nova-pro-v1:0", f"targets of that family: {', '.join(BEDROCK)}"),
+        ("bedrock/claude-sonnet-4-5", f"targets of that family: {', '.join(BEDROCK)}"),
         ("unheard-of", '"cacheunit targets" lists the known ones'),
     ],
 )
@@ -386,6 +409,8 @@ def test_a_target_of_the_project_comes_first_and_one_that_inherits_the_models_is
     assert find_target("gpt-5", targets) == known_targets()["openai-legacy"]
     targets = targets_of('[target.ours]\nextends = "openai-legacy"\nmodel_ids = ["gpt-5"]\n')
     assert find_target("gpt-5-2025-08-07", targets) == targets["ours"]
+    targets = targets_of('[target.ours]\nextends = "vllm"\nmodel_ids = ["GPT-5-2025-08-07"]\n')
+    assert find_target("gpt-5", targets) == targets["ours"], "known targets list it by just this spelling"
 
 
 def test_a_model_that_several_targets_list_needs_the_name_of_one(project: Project) -> None:

@@ -44,6 +44,7 @@ encoder = "model/encode.py:encode"
 """
 RUNNING = {
     "build": ("build",),
+    "calibrate": ("calibrate", "--dry-run"),
     "check": ("check",),
     "count": ("count", "templates/a.md.j2"),
     "diff": ("diff", "--against", "cacheunit.lock"),

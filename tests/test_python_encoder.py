@@ -245,6 +245,16 @@ def test_an_encoder_that_changes_its_tools_changes_nothing_else() -> None:
         ),
         ("def encode(messages):\n    return encode(messages)\n", "RecursionError"),
         ("def encode(messages):\n    assert not messages, 'no messages'\n", "AssertionError: no messages"),
+        (
+            "class Stop(BaseException): ...\ndef encode(m):\n    raise Stop('x')\n",
+            'model/encoding.py:3: "encode" failed: Stop: x',
+        ),
+        (
+            "class Mute(Exception):\n    def __str__(self): raise ValueError\ndef encode(m):\n    raise Mute\n",
+            'model/encoding.py:4: "encode" failed: Mute: its text cannot be shown',
+        ),
+        ("def encode(m):\n    raise ValueError('y' * 10_000)\n", f"ValueError: {'y' * 299}…"),
+        ("def encode(m):\n    return 'a\\ud800'\n", "returns half of a surrogate pair, '\\ud800'"),
         ("def encode():\n    return ''\n", "TypeError: encode() takes 0 positional arguments but 1 was given"),
     ],
 )
@@ -271,6 +281,12 @@ def test_a_result_that_is_not_text_is_refused_with_its_type(value: str, kind: st
     assert refused(f"def encode(messages):\n    return {value}\n") == (
         f'model/encoding.py: "encode" returns {kind}, not str'
     )
+
+
+def test_a_text_of_a_derived_class_is_its_characters() -> None:
+    source = b"class Text(str):\n    def __len__(self): return 3\ndef encode(messages):\n    return Text('Be kind.')\n"
+    text = load_python_encoder(source, "encoding.py", "encode", {})(conversation_of())
+    assert (type(text), text) == (str, "Be kind.")
 
 
 def test_an_argument_that_the_function_does_not_accept_is_named() -> None:

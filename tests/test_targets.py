@@ -389,8 +389,8 @@ arguments = {{date = {value}}}
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("gpt-9-preview", '"cacheunit targets" lists the known ones'),
-        ("azure/gpt4-128k", '"cacheunit targets" lists the known ones'),
+        ("gpt-9-preview", "targets of that family: openai, openai-legacy"),
+        ("azure/gpt4-128k", "targets of that family: openai, openai-legacy"),
         ("o1", ""),
         ("deepseek-v5", 'did you mean "deepseek-v4"?'),
         ("gpt-5.55", 'did you mean "gpt-5.5"?'),

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 OPTION = "--no-project-code"
 VARIABLE = "CACHEUNIT_NO_PROJECT_CODE"
 
-COMMANDS = frozenset(("build", "check", "count", "diff", "explain", "lint", "pad", "show", "verify", "watch"))
+COMMANDS = frozenset(
+    ("build", "calibrate", "check", "count", "diff", "explain", "lint", "pad", "show", "verify", "watch")
+)
 """The commands that compile or count for a target, and so run the Python encoder that it names."""
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PROVIDER = re.compile(r"^(?:.*/)?(?:(?:[a-z]{2,6}\.)?(?:anthropic|openai|deepseek|qwen|mistral|moonshot|google)\.)?")
+_FIRST_LETTERS = re.compile(r"[a-z]+")
 _SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2})|-latest|-v\d+:\d+)$")
 """A date, "latest", or the version of a model on Bedrock; a bare -v3 or :27 is a part of other models' names."""
 
@@ -23,6 +24,13 @@ def is_listed_model(name: str, listed: Iterable[str]) -> bool:
     Claude Opus 4      claude-opus-4-0
     """
     return _words(name) in map(_words, listed)
+
+
+def same_family(name: str, names: Iterable[str]) -> list[str]:
+    """Returns the names that begin with the letters that a name begins with: gpt-5.9 has those of "gpt-…"."""
+    letters = _FIRST_LETTERS.match(name.casefold())
+    family = letters[0] if letters else ""
+    return [other for other in names if family and other.casefold().startswith(family)]
 
 
 def _words(name: str) -> tuple[list[str], list[str]]:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _NAME = Limits(min_length=1)
 _FINGERPRINT = Limits(pattern=r"^sha256:[0-9a-f]{64}$")
-_MOST_TOKENS = 1 << 30
-_AT_LEAST_ONE = Limits(ge=1, le=_MOST_TOKENS)
+MOST_TOKENS = 1 << 30
+"""The most tokens of a recorded count: no model reads as many."""
+_AT_LEAST_ONE = Limits(ge=1, le=MOST_TOKENS)
 _FEWEST_DIGITS = 6
 _MOST_GROWTH = 2
 """The most times that a prefix may grow or shrink, by the estimate, before its recorded count tells nothing of it."""
@@ -152,6 +153,7 @@ class EstimatedRequest:
         1,100     1,234 ±3                  -                            1,234 ±3, recorded
         1,100     -                         1,300 ±4 (1,000)             1,430 ± the margin of scaled estimates + 0.3 %
         1,100     -                         1,300 (500)                  1,100 ± the margin of the estimate: too unlike
+        1,100     -                         1,000 ±600 (1,000)           1,100 ± the margin of the estimate: it is less
         1,100     -                         -                            1,100 ± the margin of the estimate
         """
         margin, scaled_margin = self.margins
@@ -172,10 +174,12 @@ class EstimatedRequest:
         last = counts.last(prefix, target, self.model)
         if last is None or scaled_margin is None or not self._is_like(last):
             return plain
+        off = round(scaled_margin + last.share, 4)
+        if off >= margin:
+            return plain
         scale = self._scale(last.tokens, last.estimate)
         note = f"scaled by the count of {last.day} for {last.model}, of former bytes"
         tokens = max(1, scale(self.estimate))
-        off = min(margin, round(scaled_margin + last.share, 4))
         return CountedTokens(tokens=tokens, margin=off, counted="estimate", inner_margin=off, scale=scale, note=note)
 
     def _scale(self, tokens: int, estimate: int) -> TokenScale:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean
+from cacheunit_build.domain.model_names import same_family
 from cacheunit_build.domain.tool_limit import merged_limits
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def whole_table(name: str, tables: TargetTables) -> dict[str, Any]:
         TargetReferenceError: the table refers to an unknown target or model, or targets refer to each other in a cycle.
     """
     table = _whole(name, tables, (), own=name in tables.project)
-    if "model" in table and "request" not in table:
+    rule = table.get("cache", {})
+    if "model" in table and "request" not in table and isinstance(rule, dict):
         hint = 'add the name of a target that has it: cache = "vllm"'
         raise TargetReferenceError("the target names a model, but no cache rule", "model", hint=hint)
     return table
@@ -94,9 +96,12 @@ def _whole(name: str, tables: TargetTables, chain: tuple[tuple[str, bool], ...],
 
 def _referred(name: object, tables: TargetTables, chain: tuple[tuple[str, bool], ...], *keys: str) -> dict[str, Any]:
     """Returns the whole table of a target that another one refers to at `keys`."""
-    if not isinstance(name, str) or (name not in tables.project and name not in tables.known):
-        names = {**tables.known, **tables.project}
-        raise TargetReferenceError(f'unknown target "{name}"', *keys, hint=did_you_mean(str(name), names))
+    if not isinstance(name, str):
+        message = f'"{".".join(keys)}" must be the name of a target'
+        raise TargetReferenceError(message, *keys, hint=f'{keys[-1]} = "vllm"')
+    if name not in tables.project and name not in tables.known:
+        hint = did_you_mean(name, {**tables.known, **tables.project}) or '"cacheunit targets" lists the known ones'
+        raise TargetReferenceError(f'unknown target "{name}"', *keys, hint=hint)
     # A target may extend the known one of its own name.
     own = name in tables.project and not (chain[-1] == (name, True) and name in tables.known)
     if (name, own) in chain:
@@ -135,20 +140,19 @@ def _replaced(merged: dict[str, Any], keys: tuple[str, ...], other: Mapping[str,
 
 def _model(model: object, tables: TargetTables) -> Mapping[str, Any]:
     """Returns the vocabulary and the frame of a model, by its name or its folder in the project."""
-    if isinstance(model, dict):
+    if not isinstance(model, str):
         return _folder_model(model)
-    if isinstance(model, str) and model in tables.models:
+    if model in tables.models:
         return tables.models[model]
     listed = f"the models are {', '.join(sorted(tables.models))}"
-    raise TargetReferenceError(
-        f'unknown model "{model}"', "model", hint=did_you_mean(str(model), tables.models) or listed
-    )
+    hint = did_you_mean(model, same_family(model, tables.models)) or listed
+    raise TargetReferenceError(f'unknown model "{model}"', "model", hint=hint)
 
 
-def _folder_model(model: Mapping[str, Any]) -> dict[str, Any]:
+def _folder_model(model: object) -> dict[str, Any]:
     """Returns the vocabulary and the frame of a model whose files are in a folder, as Hugging Face lays them out."""
-    texts = all(isinstance(value, str) and value for value in model.values())
-    if not texts or "path" not in model or not model.keys() <= set(_KEYS_OF_FOLDER):
+    texts = isinstance(model, dict) and all(isinstance(value, str) and value for value in model.values())
+    if not isinstance(model, dict) or not texts or "path" not in model or not model.keys() <= set(_KEYS_OF_FOLDER):
         hint = 'model = {path = "DIR"}, with encoder = "FILE.py:FUNCTION" if it has one'
         raise TargetReferenceError('"model" must be the name of a model, or name its folder', "model", hint=hint)
     folder = model["path"].rstrip("/")

@@ -24,6 +24,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import COUNTS_FILE, readable_name
 from cacheunit_build.domain.recorded_count import RecordedCount
 from cacheunit_build.lockfile.counts import counts_bytes, read_counts
+from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +42,9 @@ USER_TEXT = "a"
 """The user's message in all requests that are counted: one letter, so that it has one token or more."""
 
 
+_LEFT_OUT_HINT = "does the endpoint count system text and tools?"
+_MOST_RATIO = 5
+"""The most times that an estimate may have the tokens of a count: the vocabularies in bench/ differ by less than 3."""
 _NO_ROUTE = (404, 405)
 """The statuses of an endpoint that does not have a route."""
 
@@ -108,6 +112,11 @@ class Calibration:
     exact: int
     uncountable: int = 0
 
+    @property
+    def requests(self) -> int:
+        """How many requests ask all questions: one each, and one for each model."""
+        return len(self.questions) + len({question.model for question in self.questions})
+
 
 def plan_calibration(adapters: Adapters, selection: Selection, gate: Gate | None = None) -> Calibration:
     """Returns what a provider is to be asked for the selected artifacts. Sends nothing.
@@ -162,7 +171,8 @@ def _routes(targets: Mapping[str, LoadedTarget]) -> list[CountRoute]:
 def _no_route_fault(loaded: LoadedTarget) -> Fault:
     target = loaded.target
     message = f'target "{target.name}": the API of format "{target.request}" has no route that counts tokens'
-    return Fault(message=message, hint="use a target of the provider's own format")
+    *others, last = sorted(name for name, known in FORMATS.items() if known.count_route is not None)
+    return Fault(message=message, hint=f"use a target of the provider's own format: {', '.join(others)} or {last}")
 
 
 def no_model_fault(loaded: LoadedTarget) -> Fault:
@@ -212,7 +222,11 @@ def calibrate(
     for question in calibration.questions:
         if question.model not in alone:
             alone[question.model] = _count(endpoint, question, {})
-        count = static_count(question, _count(endpoint, question, question.fragment), alone[question.model], day)
+        whole = _count(endpoint, question, question.fragment)
+        count = static_count(question, whole, alone[question.model], day)
+        if whole * _MOST_RATIO < question.estimate:
+            message = f"{whole:,} tokens cannot be right where the estimate is ~{question.estimate:,}"
+            raise fail(f"{_name(question)}: {message}", hint=_LEFT_OUT_HINT)
         counts.append(count)
         if progress is not None:
             progress(count)
@@ -226,11 +240,14 @@ def static_count(question: Question, whole: int, alone: int, day: str) -> Record
     1,240  8      1,232   1,239  1,236 ±4
     1,240  7      1,233   1,239  1,236 ±3
     1,240  1      1,239   1,239  1,239
+
+    Raises:
+        CacheunitError: the numbers cannot be right: the endpoint left out what is in front of the user's words.
     """
     fewest, most = whole - alone, whole - 1
     if fewest < 1:
         message = f"{_name(question)}: {whole:,} tokens with the prefix and {alone:,} without it cannot both be right"
-        raise fail(message, hint="does the endpoint count system text and tools?")
+        raise fail(message, hint=_LEFT_OUT_HINT)
     tokens = (fewest + most + 1) // 2
     return question.recorded_as(tokens, tokens - fewest, "counted", day)
 

@@ -9,6 +9,7 @@ from cacheunit_build.compiler.project import compile_or_fail
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, readable_name
 from cacheunit_build.domain.lock import Lock
+from cacheunit_build.domain.recorded_count import MOST_TOKENS
 from cacheunit_build.endpoints.artifact_requests import ArtifactRequests
 from cacheunit_build.endpoints.calibrate import no_model_fault, question_of
 from cacheunit_build.endpoints.difference import explain_difference
@@ -235,12 +236,14 @@ class _Verification:
     def _recorded(self, first: Usage, hit: int | None) -> RecordedCount | None:
         """Returns the count that a hit shows: the tokens in front of the last marker, where nothing static follows it.
 
-        The first request must have written or read the same number, where it reports what it wrote: a smaller hit may
-        be that of an earlier marker.
+        The first request must have written or read the same number: a smaller hit may be that of an earlier marker.
+        Where it does not report what it wrote, there must be no earlier marker.
         """
         entry, day = self._requests.artifact.entry, self._settings.record_day
-        stored = hit if first.written is None else first.written + (first.hit or 0)
-        if self._question is None or day is None or not hit or stored != hit or entry.markers[-1:] != (entry.tokens,):
+        if self._question is None or day is None or not hit or entry.markers[-1:] != (entry.tokens,):
+            return None
+        agrees = len(entry.markers) == 1 if first.written is None else first.written + (first.hit or 0) == hit
+        if not agrees or hit > MOST_TOKENS:
             return None
         return self._question.recorded_as(hit, 0, "reported", day)
 

@@ -72,8 +72,7 @@ def _summary(calibration: Calibration, *, dry_run: bool) -> str:
     if not asked:
         return f"nothing to count{rest}"
     if dry_run:
-        models = len({item.model for item in calibration.questions})
-        return f"{plural(asked + models, 'request')} for {plural(asked, 'artifact')}{rest}; nothing was sent"
+        return f"{plural(calibration.requests, 'request')} for {plural(asked, 'artifact')}{rest}; nothing was sent"
     return f'{plural(asked, "artifact")} counted{rest}; {COUNTS_FILE} written: run "cacheunit build"'
 
 

@@ -115,7 +115,7 @@ def _facts(explanation: Explanation, price: FoundPrice | None, *, in_table: bool
         ("  text", entry.text),
         ("  request", entry.request),
         ("  cached content", entry.cached_content or ""),
-        ("  token ids", entry.token_ids or "not recorded, since the count is an estimate"),
+        ("  token ids", entry.token_ids or "not recorded, since the count is not exact"),
         ("  lock", _LOCKED[explanation.locked]),
     ]
 

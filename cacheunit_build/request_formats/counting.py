@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.front_options import nested
+from cacheunit_build.domain.recorded_count import MOST_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -49,9 +50,11 @@ class CountRoute:
         return nested({self.inside: counted}) if self.inside else counted
 
     def answer(self, value: object) -> int | None:
-        """Returns the number in an answer; None where there is no positive whole number."""
+        """Returns the number in an answer; None where there is no whole number that can be one of tokens."""
         number = value.get(self.answer_key) if isinstance(value, dict) else None
-        return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
+        if not isinstance(number, int) or isinstance(number, bool):
+            return None
+        return number if 0 < number <= MOST_TOKENS else None
 
 
 def without_markers(request: Mapping[str, Any], markers: Collection[str], paths: Collection[str]) -> Json:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.model_names import is_listed_model
+from cacheunit_build.domain.model_names import is_listed_model, same_family
 from cacheunit_build.targets.loader import known_targets
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _BEDROCK_ID = re.compile(r"(?:[a-z]{2,6}\.)?[a-z0-9]+\.[a-z].*")
 """An id of Amazon Bedrock, such as us.anthropic.claude-opus-4-8-v1:0: its maker stands in front of a dot."""
-_FIRST_WORD = re.compile(r"[a-z]*")
 
 
 def find_target(name: str, targets: Mapping[str, Target]) -> Target | None:
@@ -55,11 +54,36 @@ def named_target(name: str, targets: Mapping[str, Target]) -> Target:
 
 
 def unknown_target(name: str, targets: Mapping[str, Target]) -> Fault:
-    """Returns the fault for a name that no target has, with a similar name of the same family."""
-    family = _FIRST_WORD.match(name.casefold())
-    related = [known for known in target_names(targets) if family and family[0] and known.startswith(family[0])]
-    hint = did_you_mean(name, related or targets) or '"cacheunit targets" lists the known ones'
+    """Returns the fault for a name that no target has, with a similar name of the same family, or the family's targets.
+
+    claude-sonnet-4-9        did you mean "claude-sonnet-4-6"?
+    openai/gpt-5.9           did you mean "gpt-5.6"?
+    google/gemini-3-ultra    targets of that family: gemini, gemini-explicit
+    """
+    near, models = _family(name, targets)
+    provider, _, model = name.rpartition("/")
+    siblings = same_family(model, models) if same_family(provider, near) else []
+    hint = did_you_mean(model, siblings) if siblings else did_you_mean(name, [*near, *models] or targets)
+    if hint is None:
+        hint = f"targets of that family: {', '.join(near)}" if near else '"cacheunit targets" lists the known ones'
     return Fault(message=f'unknown target "{name}"', hint=hint)
+
+
+def _family(name: str, targets: Mapping[str, Target]) -> tuple[list[str], list[str]]:
+    """Returns the targets of the family of a model, and the models that they list; none where it has none.
+
+    The family is that of the provider in front of a slash, where there are targets of it, or else that of the model.
+    """
+    parts = ["bedrock"] if _BEDROCK_ID.fullmatch(name) else name.split("/")
+    families = [family for part in parts if (family := same_family(part, target_names(targets)))]
+    near = [target for target in targets.values() if families and _has_any(target, families[0])]
+    models = [_as_id(model) for target in near if target.names_models for model in target.model_ids]
+    return [target.name for target in near], models
+
+
+def _has_any(target: Target, names: Iterable[str]) -> bool:
+    """Returns whether one of these names is that of a target, or of a model that it lists itself."""
+    return target.name in names or (target.names_models and any(_as_id(model) in names for model in target.model_ids))
 
 
 def target_names(targets: Mapping[str, Target]) -> Iterable[str]:
@@ -82,7 +106,6 @@ def _with_model(name: str, targets: Mapping[str, Target]) -> list[Target]:
     scoped = [target for target in listed if target.name == provider or target.name.startswith(f"{provider}-")]
     if slash and (scoped or any(known.startswith(provider) for known in targets)):
         listed = scoped
-    exact = [target for target in listed if {name, model} & set(target.model_ids)]
-    listed = exact or listed
     known = known_targets()
-    return [target for target in listed if known.get(target.name) != target] or listed
+    listed = [target for target in listed if known.get(target.name) != target] or listed
+    return [target for target in listed if {name, model} & set(target.model_ids)] or listed

@@ -273,7 +273,7 @@ class HttpEndpoint:
         """Raises the error that fits a response without success; see `_request_once`."""
         if answer.is_success:
             return
-        reason = self._reason(_error_text(answer))
+        reason = self._reason(_error_text(answer)) or "no reason is given"
         status = answer.status
         message = f"{url} answers {status}: {reason}"
         if status in _BUSY_STATUSES or status >= _SERVER_ERROR:

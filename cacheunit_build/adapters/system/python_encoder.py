@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Conversation
     from cacheunit_build.domain.protocols import EncoderLoader
 
+_LONGEST_REASON = 300
+"""The most characters of an encoder's exception in a message."""
 _STDOUT_LOCK = threading.RLock()
 """Held while standard output is redirected: all threads share it, and two that redirect it at once may each restore
 what the other one set."""
@@ -55,11 +57,13 @@ def load_python_encoder(
         try:
             with _STDOUT_LOCK, contextlib.redirect_stdout(sys.stderr):
                 text = encode(messages, **keywords, **{**arguments, **conversation.options})
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything, and that is its error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything, and that is its error
             raise _encoder_error(error, path, f'"{function}" failed') from None
         if not isinstance(text, str):
             raise fail(f'"{function}" returns {type(text).__name__}, not str', path=path)
-        return text
+        return _plain_text(text, path, function)
 
     return frame
 
@@ -92,12 +96,29 @@ def _load_function(source: bytes, path: str, function: str) -> Callable[..., Any
     try:
         with _STDOUT_LOCK, contextlib.redirect_stdout(sys.stderr):
             exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user names this file to be run
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may raise anything, and that is its error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything, and that is its error
         raise _encoder_error(error, path, "cannot be loaded") from None
     encode = getattr(module, function, None)
     if not callable(encode):
         raise fail(f'has no function "{function}"', path=path)
     return encode  # type: ignore[no-any-return]
+
+
+def _plain_text(text: str, path: str, function: str) -> str:
+    """Returns the text of an encoder as a plain one: a class derived from str may have a length of its own.
+
+    Raises:
+        CacheunitError: it has half of a surrogate pair, which no tokenizer can read.
+    """
+    plain = str.__str__(text)
+    try:
+        plain.encode()
+    except UnicodeEncodeError as error:
+        message = f'"{function}" returns half of a surrogate pair, {plain[error.start]!r}, which is not a character'
+        raise fail(message, path=path) from None
+    return plain
 
 
 def _encoder_arguments(conversation: Conversation, *, takes_tools: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -125,4 +146,13 @@ def _encoder_error(error: BaseException, path: str, action: str) -> CacheunitErr
     """Returns the error to report for an exception of user code, with the innermost line of the file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     line = lines[-1] if lines else error.lineno if isinstance(error, SyntaxError) else None
-    return fail(f"{action}: {type(error).__name__}: {error}", path=path, line=line)
+    return fail(f"{action}: {type(error).__name__}: {_reason(error)}", path=path, line=line)
+
+
+def _reason(error: BaseException) -> str:
+    """Returns the text of an exception, shortened; its `__str__` may be user code that fails too."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - user code
+        return "its text cannot be shown"
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 1]}…"

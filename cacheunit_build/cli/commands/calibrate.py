@@ -68,18 +68,22 @@ def _ask(
     """Returns the counts that the provider gives; with `--verbose`, prints each as it comes.
 
     Raises:
-        CacheunitError: the base URL is not known, or the provider does not answer.
+        CacheunitError: the base URL is not known, more requests are needed than are allowed, or the provider does not
+            answer.
     """
     from cacheunit_build.endpoints.calibrate import calibrate as ask_provider
     from cacheunit_build.reports.calibrate import recorded_cell
 
-    known = None if calibration.route is None else calibration.route.url
-    if url is None and known is None:
+    base = url if url is not None or calibration.route is None else calibration.route.url
+    if base is None:
         raise fail("the base URL of the API depends on region and account", hint="give it with --url")
+    if calibration.requests > max_requests:
+        message = f"{calibration.requests:,} requests are needed, but --max-requests allows {max_requests:,}"
+        raise fail(message, hint="raise --max-requests, or name fewer prefixes")
 
     def show(count: RecordedCount) -> None:
         if context.verbose:
             context.remark(f"{readable_name(count.prefix)} for {count.target}: {recorded_cell(count)} tokens")
 
-    with open_endpoint(url or str(known), key_env, max_requests, timeout) as endpoint:
+    with open_endpoint(base, key_env, max_requests, timeout) as endpoint:
         return ask_provider(endpoint, calibration, today(), show)
