@@ -374,6 +374,8 @@ BEDROCK = [name for name in known_targets() if name.startswith("bedrock-")]
         ("deepseek-v4", "deepseek-v4"),
         ("us.anthropic.claude-opus-4-8-v1:0", None),  # of Bedrock, whose targets list no models
         ("gpt-5.9", None),
+        ("gemini-2.5-pro", "gemini-2.5"),
+        ("google/gemini-3.8-flash", "gemini"),
     ],
 )
 def test_a_target_is_found_by_the_id_of_a_model(name: str, target: str | None) -> None:
@@ -387,8 +389,8 @@ def test_a_target_is_found_by_the_id_of_a_model(name: str, target: str | None) -
         ("claude-sonnet-4-9", 'did you mean "claude-sonnet-4-6"?'),
         ("deepseek-v4-por", 'did you mean "deepseek-v4-pro"?'),
         ("gpt-99-astral", 'did you mean "gpt-6-astra"?'),
-        ("gemini-3-pro-preview", "targets of that family: gemini, gemini-explicit"),
-        ("google/gemini-9-flash", "targets of that family: gemini, gemini-explicit"),
+        ("gemini-3-pro-preview", 'did you mean "gemini-3.1-pro-preview"?'),
+        ("google/gemini-9-flash", 'did you mean "gemini-3.8-flash"?'),
         ("groq/openai/gpt-oss-120b", "targets of that family: groq"),
         ("openai/gpt-5.9", 'did you mean "gpt-5.6"?'),
         ("us.amazon.nova-pro-v1:0", f"targets of that family: {', '.join(BEDROCK)}"),

@@ -1161,7 +1161,8 @@ def test_many_builds_do_not_use_more_and_more_memory(project: Project, monkeypat
     finally:
         tracemalloc.stop()
     grown = [after - before for before, after in itertools.pairwise(held)]
-    assert min(grown) < 20_000, grown  # not 300 bytes a build; a table that doubles once is no leak
+    # Not 700 bytes a build: names that the interpreter keeps come and go, and a table that doubles once is no leak.
+    assert min(grown) < 40_000, grown
 
 
 # What it shows
