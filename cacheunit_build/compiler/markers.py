@@ -101,7 +101,7 @@ class MarkerPlacer:
         self._tokens_to = tokens_to
 
     def place(self, places: Mapping[str, MarkerPlace], lifetimes: Mapping[str, str | None]) -> PlacedMarkers:
-        """Returns the markers at those places with enough tokens in front; none where the last one has not enough."""
+        """Returns the markers with at least the minimum of tokens in front; none where the last one has fewer."""
         name = self._rule.marker
         if name is None or not places:
             return PlacedMarkers()
@@ -138,7 +138,7 @@ class MarkerPlacer:
         return f"no marker behind {_NAMES[part]}: {size} tokens {may_be} below {minimum}"
 
     def _kept_notes(self, kept: Sequence[tuple[str, int]]) -> Iterator[str]:
-        """Yields where the early markers stand."""
+        """Yields a note that names the places of the markers in front of the last one."""
         mark = "~" if self._counted.inner_margin else ""
         early = [f"{_NAMES[part]} ({mark}{tokens:,} tokens)" for part, tokens in kept if part != "prefix"]
         if early:
