@@ -61,11 +61,12 @@ def marker_lifetimes(manifest: Manifest, rule: CacheRule) -> Mapping[str, str | 
     {tools: 1h}     1h     None    None
     {shared: 1h}    1h     1h      None
     """
+    wanted = manifest.cache.ttl.by_part
     lifetimes: dict[str, str | None] = {}
     behind: str | None = None
     for part in reversed(MARKER_PARTS):
-        wanted = getattr(manifest.cache.ttl, part)
-        behind = wanted if wanted is not None and rule.has_lifetime(wanted) else behind
+        if part in wanted and rule.has_lifetime(wanted[part]):
+            behind = wanted[part]
         lifetimes[part] = behind
     return lifetimes
 
@@ -162,7 +163,7 @@ class MarkerPlacer:
 
 def lifetime_notes(manifest: Manifest, rule: CacheRule) -> Iterator[str]:
     """Yields a note on the lifetimes of a manifest that the target does not have."""
-    wanted = dict.fromkeys(ttl for part in MARKER_PARTS if (ttl := getattr(manifest.cache.ttl, part)) is not None)
+    wanted = dict.fromkeys(manifest.cache.ttl.by_part.values())
     missing = [lifetime for lifetime in wanted if not rule.has_lifetime(lifetime)]
     if missing:
         yield f"the target has no lifetime of {' or '.join(missing)}, so the provider's own is used"

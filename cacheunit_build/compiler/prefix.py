@@ -18,7 +18,6 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
-from cacheunit_build.domain.manifest import MARKER_PARTS
 from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.parsing.variants import expand
 from cacheunit_build.targets.lookup import find_target, unknown_target
@@ -270,15 +269,14 @@ def _keys_that_need_a_frame(manifest: Manifest, target: Target) -> list[str]:
 def _unknown_lifetimes(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:
     """Returns a fault for each lifetime of a manifest that none of its targets has."""
     faults = []
-    for part in MARKER_PARTS:
-        lifetime = getattr(manifest.cache.ttl, part)
-        if lifetime is None or not targets or any(target.cache.has_lifetime(lifetime) for target in targets):
+    for part, lifetime in manifest.cache.ttl.by_part.items():
+        if not targets or any(target.cache.has_lifetime(lifetime) for target in targets):
             continue
         known = dict.fromkeys(item for target in targets for item in target.cache.lifetimes if item != ANY_LIFETIME)
         hint = f"the lifetimes are {', '.join(known)}" if known else "its targets have no lifetimes to choose from"
         message = f"no target of the manifest has a lifetime of {lifetime}"
         faults.append(manifest.fault(message, "cache", "ttl", part, hint=hint))
-    return list({(fault.message, fault.line): fault for fault in faults}.values())
+    return list(dict.fromkeys(faults))
 
 
 def _expanded(manifest: Manifest, targets: Mapping[str, Target]) -> tuple[tuple[Variant, ...], list[Fault]]:

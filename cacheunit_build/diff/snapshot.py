@@ -40,6 +40,7 @@ class Snapshot:
         self._maps: dict[str, SourceMaps] = {}
         self._ids: dict[ArtifactKey, Sequence[int]] = {}
         self._blocks: dict[ArtifactKey, tuple[str, ...]] = {}
+        self._marked_blocks: dict[ArtifactKey, tuple[int, ...]] = {}
 
     def target(self, artifact: Artifact) -> LoadedTarget:
         """Returns the target of an artifact, loaded."""
@@ -62,7 +63,10 @@ class Snapshot:
 
     def marked_blocks(self, artifact: Artifact) -> tuple[int, ...]:
         """Returns how many of the content blocks of an artifact's request end with each of its cache markers."""
-        return self.target(artifact).request_format.marked_blocks(json.loads(artifact.request))
+        if artifact.key not in self._marked_blocks:
+            request_format = self.target(artifact).request_format
+            self._marked_blocks[artifact.key] = request_format.marked_blocks(json.loads(artifact.request))
+        return self._marked_blocks[artifact.key]
 
     def maps(self, artifact: Artifact) -> SourceMaps:
         """Returns the source maps of an artifact's texts."""

@@ -48,6 +48,11 @@ class MarkerLifetimes:
     prefix: str | None = None
     """That of the whole prefix."""
 
+    @property
+    def by_part(self) -> dict[str, str]:
+        """The lifetimes that are set, by the part that ends at the marker, in the order of a request."""
+        return {part: lifetime for part in MARKER_PARTS if (lifetime := getattr(self, part)) is not None}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheOptions:

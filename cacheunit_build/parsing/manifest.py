@@ -193,15 +193,13 @@ def _padding_faults(manifest: Manifest) -> Iterator[Fault]:
 
 def _lifetime_faults(manifest: Manifest) -> Iterator[Fault]:
     """Yields a fault for each lifetime that is none, and for one that is longer than that of an earlier marker."""
-    lifetimes = [
-        (part, lifetime) for part in MARKER_PARTS if (lifetime := getattr(manifest.cache.ttl, part)) is not None
-    ]
-    for part, lifetime in lifetimes:
+    lifetimes = manifest.cache.ttl.by_part
+    for part, lifetime in lifetimes.items():
         if lifetime_seconds(lifetime) is None:
             hint = "write a number with s, m, h or d, such as 5m or 1h"
             yield manifest.fault(f'"{lifetime}" is not a lifetime', "cache", "ttl", part, hint=hint)
             return
-    for (part, lifetime), (later, longer) in itertools.pairwise(lifetimes):
+    for (part, lifetime), (later, longer) in itertools.pairwise(lifetimes.items()):
         if (lifetime_seconds(lifetime) or 0) < (lifetime_seconds(longer) or 0):
             message = f'the lifetime of "{later}", {longer}, is longer than that of "{part}" in front of it, {lifetime}'
             hint = "providers want longer lifetimes first: in the order tools, shared, prefix"
