@@ -150,7 +150,7 @@ def _commit(
 
 
 def _unedited_files(fingerprint_of: Fingerprints, old: Lock, new: Lock, folder: str) -> list[str]:
-    """Returns the files that only the old lock has, as it has them. Those that were edited are kept, and so orphans."""
+    """Returns the artifact files that only the old lock names and that still match it; edited ones are not removed."""
     wanted = {path for key, entry in new.entries.items() for path in locked_files(key, entry, folder)}
     unedited: list[str] = []
     for key, entry in old.entries.items():

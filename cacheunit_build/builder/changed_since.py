@@ -28,7 +28,7 @@ _WITHOUT_EFFECT = ("build", "gate")
 
 
 def changed_since(adapters: Adapters, selection: Selection, old: SourceFiles) -> Selection | None:
-    """Returns a selection of those variants that an input has changed for; None if there are none.
+    """Returns a selection of the variants of which an input changed; None where no input changed.
 
     A change of the settings changes all of them.
 

@@ -30,7 +30,7 @@ def complete_name(context: click.Context, _: click.Parameter, incomplete: str) -
 
 
 def complete_target(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Returns the targets whose names begin as typed; those of the package alone where the settings have faults."""
+    """Returns the names of targets that begin with a text; where the settings have faults, only packaged targets."""
     from cacheunit_build.compiler.project import read_project
     from cacheunit_build.targets.loader import known_targets
 

@@ -21,7 +21,7 @@ from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.prompt import Conversation, Lookup, StaticTokens
 from cacheunit_build.domain.recorded_count import RecordedCounts
 from cacheunit_build.domain.target import FrameEstimate
-from cacheunit_build.lockfile.counts import read_counts
+from cacheunit_build.lockfile.counts import parse_counts
 from cacheunit_build.request_formats.formats import FORMATS
 from cacheunit_build.targets.loader import SHIPPED_ENCODERS
 from cacheunit_build.templating.chat_template import ChatTemplate
@@ -275,6 +275,7 @@ def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = 
     if start:
         tokenizer, frame = tokenizer.with_start_tokens(), fixed_frame(replace(used.frame, before=start))
     may_estimate = bool(tokenizer.margin) or (used.frame.unknown and FORMATS[target.request].has_messages)
+    counts, counts_lookups = _recorded_counts(adapters.files) if may_estimate else (RecordedCounts(), ())
     path = None if target.tokenizer.path is None else normal_path(target.tokenizer.path)
     vocabulary = () if path is None else (Lookup(path=path, fingerprint=tokenizer.identity),)
     return LoadedTarget(
@@ -289,8 +290,8 @@ def load_target(target: Target, adapters: CompileInputs, *, system_only: bool = 
         system_texts=_system_texts(frame, tokenizer) if loaded.encoder_hash in SHIPPED_ENCODERS else None,
         moves_system_messages=not used.frame.plain and changes_with_system_message(frame),
         json_arguments=not used.frame.plain and takes_json_arguments(frame),
-        counts=read_counts(adapters.files) if may_estimate else RecordedCounts(),
-        counts_lookups=(_counts_lookup(adapters.files),) if may_estimate else (),
+        counts=counts,
+        counts_lookups=counts_lookups,
     )
 
 
@@ -299,9 +300,15 @@ def _system_texts(frame: Callable[[Conversation], str], tokenizer: Tokenizer) ->
     return SystemTexts(frame, tokenizer, lambda prefix: static_tokens(frame, prefix, encode, controls))
 
 
-def _counts_lookup(files: SourceFiles) -> Lookup:
+def _recorded_counts(files: SourceFiles) -> tuple[RecordedCounts, tuple[Lookup, ...]]:
+    """Returns the recorded counts of a project, and the look at their file; both of the same bytes.
+
+    Raises:
+        CacheunitError: every fault in the file.
+    """
     data = files.read(COUNTS_FILE)
-    return Lookup(path=COUNTS_FILE, fingerprint=None if data is None else fingerprint(data))
+    lookup = Lookup(path=COUNTS_FILE, fingerprint=None if data is None else fingerprint(data))
+    return parse_counts(data, COUNTS_FILE), (lookup,)
 
 
 def _start_text(target: Target, tokenizer: Tokenizer) -> str:

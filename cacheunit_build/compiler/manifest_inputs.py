@@ -120,7 +120,7 @@ class ManifestInputs:
 
     @contextmanager
     def _faults_at(self, *keys: str | int) -> Iterator[None]:
-        """Collects the faults of its body; those without a place are at these keys of the manifest."""
+        """Collects the faults that its body raises; one without a place is put at these keys of the manifest."""
         try:
             yield
         except CacheunitError as error:

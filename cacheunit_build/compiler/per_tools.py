@@ -1,4 +1,4 @@
-"""Keeps what is made of the tools of a prefix, since many prefixes of a project have the same tools."""
+"""Caches values computed from a list of tools, since many prefixes of a project have the same tools."""
 
 from __future__ import annotations
 

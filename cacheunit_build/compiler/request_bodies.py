@@ -38,7 +38,7 @@ def frozen_bodies(loaded: LoadedTarget, parts: PrefixParts) -> tuple[bytes, byte
 
 
 def _body_json(loaded: LoadedTarget, parts: PrefixParts, body: Mapping[str, Any]) -> bytes:
-    """Returns a body as JSON; that of the list of tools is made once for the same tools, where no tool has a marker."""
+    """Returns a body as JSON; the JSON of its tools is cached where none of them has a marker."""
     key = loaded.request_format.tools_path.partition(".")[0]
     if not body.get(key) or any(marker.place.part == "tools" for marker in parts.markers):
         return compact_json(body)

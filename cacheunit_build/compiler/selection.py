@@ -1,4 +1,4 @@
-"""Finds what the names and targets of a selection stand for in a project. What stands for nothing is a fault."""
+"""Resolves the names and targets of a selection to artifacts of a project; one that matches nothing is a fault."""
 
 from __future__ import annotations
 

@@ -34,21 +34,22 @@ def read_counts(files: SourceFiles) -> RecordedCounts:
     Raises:
         CacheunitError: every fault in the file.
     """
-    data = files.read(COUNTS_FILE)
-    return RecordedCounts() if data is None else parse_counts(data, COUNTS_FILE)
+    return parse_counts(files.read(COUNTS_FILE), COUNTS_FILE)
 
 
-def parse_counts(data: bytes, path: str) -> RecordedCounts:
+def parse_counts(data: bytes | None, path: str) -> RecordedCounts:
     """Returns the recorded counts in the bytes of a counts file.
 
     Args:
-        data: the bytes.
+        data: the bytes; None where there is no file, and so no count.
         path: the file, for messages.
 
     Raises:
         CacheunitError: every fault in the file: a conflict of a merge, a newer version, a line that is no count, or one
             that is there twice.
     """
+    if data is None:
+        return RecordedCounts()
     lines = decode(data, path).split("\n")
     for number, line in enumerate(lines, 1):
         if _CONFLICT_MARKER.match(line):
