@@ -271,6 +271,7 @@ def test_a_key_that_a_server_repeats_is_not_shown(slept: list[float], *, as_json
 @example("%41%42%43", "%25", "")
 @example("\\\\\\\\\\\\u0041", "\\", "\\")
 @example("&amp;&amp;", "&", "")
+@example("00000:", "%", "")
 def test_no_six_characters_of_a_key_are_left(key: str, before: str, after: str) -> None:
     mask = SecretMask([key])
     for text in (f"{before}{key}{after}", f"{before}{quote(key, safe='')}{after}", f"{before}{json.dumps(key)}{after}"):

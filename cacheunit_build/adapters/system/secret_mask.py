@@ -38,6 +38,7 @@ class SecretMask:
         self._short = {spelling for spelling in spellings if len(spelling) < _SHORTEST_PART}
         self._long = spellings - self._short
         self._parts = {part for spelling in self._long for part in _parts(spelling)}
+        self._beginnings = {part[:length] for part in self._parts for length in range(1, _SHORTEST_PART + 1)}
 
     def __call__(self, text: str) -> str:
         """Returns a text with each word that has a secret, or six characters of one in a row, as `***`."""
@@ -45,6 +46,8 @@ class SecretMask:
         for pieces in _views(text):
             for start, end in self._secret_spans(pieces):
                 hidden[start:end] = [True] * (end - start)
+        for start, end in self._mixed_spans(text):
+            hidden[start:end] = [True] * (end - start)
         if not any(hidden):
             return text
         for word in _WORD.finditer(text):  # what is left of "sk-abc…xyz", which a server shortened
@@ -66,6 +69,32 @@ class SecretMask:
         for secret in self._short:
             for match in re.finditer(rf"(?<!\w){re.escape(secret)}(?!\w)", characters):
                 yield pieces[match.start()][1], pieces[match.end() - 1][2]
+
+    def _mixed_spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yields start and end of each part of a secret of which some characters are encoded, and others only look so.
+
+        With the secret 00000: the text %00000%3A has "%" in front of it, not the character %00.
+        """
+        begun: dict[str, int] = {}  # the beginning of a part -> where it starts in the text
+        for match in _ENCODED.finditer(text):
+            spellings = [[(_lower(_decoded(match)), match.start(), match.end())]]
+            if match.end() - match.start() > 1:
+                spellings.append([(_lower(text[i]), i, i + 1) for i in range(match.start(), match.end())])
+            reached = [self._continued(begun, pieces) for pieces in spellings]
+            begun = {}
+            for parts, spans in reached:
+                begun = parts | begun
+                yield from spans
+
+    def _continued(self, begun: dict[str, int], pieces: list[_Piece]) -> tuple[dict[str, int], list[tuple[int, int]]]:
+        """Returns the beginnings of parts after further characters, and the spans of the parts that are complete."""
+        spans: list[tuple[int, int]] = []
+        for character, start, end in pieces:
+            longer = {part + character: begin for part, begin in begun.items()}
+            longer.setdefault(character, start)
+            begun = {part: begin for part, begin in longer.items() if part in self._beginnings}
+            spans += [(begin, end) for part, begin in begun.items() if part in self._parts]
+        return begun, spans
 
 
 def _spellings(secret: str) -> Iterator[str]:
