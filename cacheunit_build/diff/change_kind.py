@@ -45,11 +45,11 @@ class ChangeKinds:
         self._new = new
         self._old = old
         self._changes = changes
-        self._target_words = cache(self._words_of_target)
+        self.target_words = cache(self._words_of_target)
 
     def words(self, old: Artifact, new: Artifact, first: FirstChange) -> str:
         """Returns the kind of a change in words: that of its first part, and that of the target where it changed."""
-        of_target = self._target_words(old.target, new.target)
+        of_target = self.target_words(old.target, new.target)
         own = None if of_target is not None and first.part in _OUTSIDE_OF_TEXT else self._part_words(old, new, first)
         return "; ".join(filter(None, (own, of_target)))
 
