@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.check import drift_json, problems_markdown
-from cacheunit_build.reports.formatting import (
-    Block,
-    Table,
-    faults_json,
-    markdown_table,
-    plural,
-    tokens_cell,
-    unit_cells,
-)
+from cacheunit_build.reports.formatting import faults_json, markdown_table, plural, tokens_cell, unit_cells
+from cacheunit_build.reports.layout import Block, Table
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult

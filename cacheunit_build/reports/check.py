@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE, readable_name
-from cacheunit_build.reports.formatting import Block, Table, faults_json, markdown_table, plural, tokens_cell
+from cacheunit_build.reports.formatting import faults_json, markdown_table, plural, tokens_cell
 from cacheunit_build.reports.github import annotation, fault_annotations
+from cacheunit_build.reports.layout import Block, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

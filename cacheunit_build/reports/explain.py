@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.build import artifact_json
-from cacheunit_build.reports.formatting import (
-    Block,
-    Table,
-    columns,
-    price_text,
-    tokens_cell,
-    unit_text,
-    with_former_keys,
-)
+from cacheunit_build.reports.formatting import price_text, tokens_cell, unit_text, with_former_keys
+from cacheunit_build.reports.layout import Block, Table, columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

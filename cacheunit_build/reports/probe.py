@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.escaping import toml_string
-from cacheunit_build.reports.formatting import Block, columns, plural, with_former_keys
+from cacheunit_build.reports.formatting import plural, with_former_keys
+from cacheunit_build.reports.layout import Block, columns
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.target import FormatName, Price, Target

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.formatting import Block, names_together, plural, with_former_keys
+from cacheunit_build.reports.folding import fold_names
+from cacheunit_build.reports.formatting import plural, with_former_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cacheunit_build.diff.sharing import SharingNode, TargetSharing
+    from cacheunit_build.reports.layout import Block
 
 
 def sharing_json(targets: Sequence[TargetSharing]) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def _target_lines(item: TargetSharing) -> Iterator[str]:
     saving = [section for section in item.sections if section.units > 0]
     yield from ("", "moving a shared section to the front of all prefixes that have it would save:") if saving else ()
     for section in saving:
-        saved = f"{section.units:,} {noun} of {names_together(section.names)}"
+        saved = f"{section.units:,} {noun} of {fold_names(section.names)}"
         yield f"  {section.path} ({section.tokens:,} tokens): {saved}"
 
 
@@ -90,7 +92,7 @@ def _units(node: SharingNode) -> Iterator[int]:
 def _node_lines(node: SharingNode, depth: int, width: int, *, is_root: bool = False) -> Iterator[str]:
     """Yields a line for each node, indented by its depth; a root that nothing shares has none."""
     if not is_root or node.units or not node.branches:
-        yield f"{'  ' * depth}{node.units:>{width},}  {names_together(node.names)}"
+        yield f"{'  ' * depth}{node.units:>{width},}  {fold_names(node.names)}"
         depth += 1
     for branch in node.branches:
         yield from _node_lines(branch, depth, width)

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.front_options import EFFECTS
-from cacheunit_build.reports.formatting import Table, columns, plural, price_text, with_former_keys
+from cacheunit_build.reports.formatting import plural, price_text, with_former_keys
+from cacheunit_build.reports.layout import Table, columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

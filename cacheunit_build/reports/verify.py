@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.endpoints.verify import has_passed
-from cacheunit_build.reports.formatting import Block, columns, plural
+from cacheunit_build.reports.formatting import plural
+from cacheunit_build.reports.layout import Block, columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
