@@ -207,6 +207,9 @@ def _table_lines(table: Table, width: int, painter: Painter) -> Iterator[str]:
     """Yields the lines of a table that has rows."""
     rows = _escaped(table)
     widths = _fitted_widths(rows, table, width)
+    if _total(widths, table.indent) > width:
+        yield from _stacked_lines(rows, table, width, painter)
+        return
     start = " " * table.indent
     headers = 0 if table.header is None else 1
     for index, row in enumerate(rows):
@@ -216,6 +219,17 @@ def _table_lines(table: Table, width: int, painter: Painter) -> Iterator[str]:
         )
         if note := table.notes.get(index - headers):
             yield from map(painter.line, _safe(wrap(f"{start}{_INDENT}{output_line(note)}", width, "")))
+
+
+def _stacked_lines(rows: Sequence[Sequence[str]], table: Table, width: int, painter: Painter) -> Iterator[str]:
+    """Yields a paragraph for each row: its first cell, then the others with the names of their columns."""
+    headers = 0 if table.header is None else 1
+    names = rows[0] if headers else [""] * len(rows[0])
+    for index, row in enumerate(rows[headers:]):
+        cells = [f"{name} {cell}".strip() for name, cell in zip(names[1:], row[1:], strict=True) if cell]
+        note = table.notes.get(index)
+        for text in (row[0], f"{_INDENT}{', '.join(cells)}", *([f"{_INDENT}{output_line(note)}"] if note else ())):
+            yield from map(painter.line, _safe(wrap(f"{' ' * table.indent}{text}", width)))
 
 
 def _row_lines(
