@@ -89,11 +89,16 @@ def drift_table(drift: Sequence[Drift], *, verbose: bool = False) -> Table:
         drift: the differences.
         verbose: whether each difference has a row of its own.
     """
+    return Table(rows=[_drift_row(items) for items in _causes(drift, verbose=verbose)])
+
+
+def _causes(drift: Sequence[Drift], *, verbose: bool) -> list[list[Drift]]:
+    """Returns the differences by what they have in common: kind and changed sources. Files stand alone."""
     causes: dict[object, list[Drift]] = {}
     for index, item in enumerate(drift):
-        cause = (item.kind, item.because, item.line_ends, bool(item.prefix))
+        cause = (item.kind, item.because, item.line_ends)
         causes.setdefault(index if verbose or not item.prefix else cause, []).append(item)
-    return Table(rows=[_drift_row(items) for items in causes.values()])
+    return list(causes.values())
 
 
 def _drift_row(drift: Sequence[Drift]) -> tuple[str, str, str, str]:
@@ -203,16 +208,12 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     if not drift:
         return ""
     rows = [
-        (
-            item.kind,
-            code_span(_name(item)),
-            code_span(item.target),
-            "only line ends: CRLF" if item.line_ends else ", ".join(map(code_span, item.because)),
-        )
-        for item in drift
+        (kind, code_span(name), code_span(target), ", ".join(map(code_span, items[0].because)) or markdown_text(why))
+        for items in _causes(drift, verbose=False)
+        for kind, name, target, why in [_drift_row(items)]
     ]
     heading = f"### {plural(len(drift), 'difference')} from the lock"
-    return f"{heading}\n\n{markdown_table([('', 'prefix', 'target', 'changed sources'), *rows])}"
+    return f"{heading}\n\n{markdown_table([('', 'prefix', 'target', 'cause'), *rows])}"
 
 
 def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], repository_path: Callable[[str], str]) -> str:

@@ -60,7 +60,7 @@ def sharing_blocks(targets: Sequence[TargetSharing], *, verbose: bool = False) -
 
     Args:
         targets: what the artifacts of each target share.
-        verbose: whether each artifact has a line of its own, where several end below one node.
+        verbose: whether each variant of a prefix has a line of its own, where several end below one node.
     """
     return [list(_target_lines(item, verbose=verbose)) for item in targets]
 
@@ -100,18 +100,20 @@ def _node_lines(node: SharingNode, depth: int, width: int, *, fold: bool, is_roo
         node: the node.
         depth: how many nodes are above it.
         width: the columns of the greatest number of units.
-        fold: whether artifacts that end below one node share a line.
+        fold: whether the variants of a prefix that end below one node share a line.
         is_root: whether it is the root.
     """
     if not is_root or node.units or not node.branches:
         yield f"{'  ' * depth}{node.units:>{width},}  {fold_names(node.names)}"
         depth += 1
-    leaves = [branch for branch in node.branches if not branch.branches]
-    folded = fold and len(leaves) > 1
-    if folded:
-        names = fold_names(name for leaf in leaves for name in leaf.names)
-        units = number_range(leaf.units for leaf in leaves)
-        yield f"{'  ' * depth}{units:>{width}}  in each of {names}"
-    for branch in node.branches:
-        if branch.branches or not folded:
-            yield from _node_lines(branch, depth, width, fold=fold)
+    groups: dict[object, list[SharingNode]] = {}
+    for index, branch in enumerate(node.branches):
+        base = branch.names[0].partition("@")[0]
+        groups.setdefault(index if branch.branches or not fold else base, []).append(branch)
+    for branches in groups.values():
+        if len(branches) == 1:
+            yield from _node_lines(branches[0], depth, width, fold=fold)
+        else:
+            units = number_range(branch.units for branch in branches)
+            names = fold_names(name for branch in branches for name in branch.names)
+            yield f"{'  ' * depth}{units:>{width}}  in each of {names}"
