@@ -269,7 +269,7 @@ def test_changed_sources_are_listed_with_the_prefixes_that_use_them(project_and_
     names = project.run("diff", "--against", copy, "--names")
     assert (names.code, names.out) == (1, "a@locale=de\na@locale=en\nb\n")
     text = project.run("diff", "--against", copy).out
-    assert "templates/deep/macros.j2 changed: a (2 variants), b\n" in text
+    assert "templates/deep/macros.j2 changed: a ×2, b\n" in text
 
 
 def test_the_cost_follows_the_cache_rule_and_is_in_money_if_there_is_a_price(

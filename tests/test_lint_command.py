@@ -14,7 +14,7 @@ import pytest
 from cacheunit_build.lint.registry import FORMER_NAMES, GROUPS, RULES, select_rules
 from cacheunit_build.lint.results import LintResult, Violation
 from cacheunit_build.lint.suppressions import parse_suppressions
-from cacheunit_build.reports.formatting import plain_text
+from cacheunit_build.reports.layout import plain_text
 from cacheunit_build.reports.lint import lint_blocks, lint_github, lint_markdown
 
 if TYPE_CHECKING:

@@ -201,7 +201,7 @@ def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
     from cacheunit_build.domain.escaping import json_text
     from cacheunit_build.reports.build import build_blocks, build_json
     from cacheunit_build.reports.check import check_blocks, check_json
-    from cacheunit_build.reports.formatting import plain_text
+    from cacheunit_build.reports.layout import plain_text
 
     built = BuildResult(records=tuple(records), lock="unchanged")
     checked = CheckResult(verified=len(records))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.file_names import COUNTS_FILE, readable_name
-from cacheunit_build.reports.formatting import Block, Table, plural, price_text
+from cacheunit_build.reports.formatting import plural, price_text
+from cacheunit_build.reports.layout import Block, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import readable_name
-from cacheunit_build.reports.formatting import (
-    Block,
-    Table,
-    faults_json,
-    markdown_table,
-    names_together,
-    price_text,
-    with_former_keys,
-)
+from cacheunit_build.reports.folding import fold_names
+from cacheunit_build.reports.formatting import faults_json, markdown_table, price_text, with_former_keys
 from cacheunit_build.reports.github import annotation
+from cacheunit_build.reports.layout import Block, Table
 from cacheunit_build.reports.text_diff import diff_lines
 
 if TYPE_CHECKING:
@@ -180,7 +174,7 @@ def _offsets(first: FirstChange) -> str:
 
 def _source_lines(diff: DiffResult) -> Iterator[str]:
     for path, keys in diff.sources.items():
-        yield f"{path} changed: {names_together(prefix for prefix, _ in keys)}"
+        yield f"{path} changed: {fold_names(prefix for prefix, _ in keys)}"
 
 
 def _unknown_lines(diff: DiffResult) -> Iterator[str]:
@@ -190,7 +184,7 @@ def _unknown_lines(diff: DiffResult) -> Iterator[str]:
         if item.why is not None:
             reasons.setdefault(item.why, []).append(item.prefix)
     for why, names in reasons.items():
-        yield f"{names_together(names)}: {why}"
+        yield f"{fold_names(names)}: {why}"
 
 
 def _price_lines(diff: DiffResult) -> Iterator[str]:

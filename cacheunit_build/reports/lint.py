@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.lint.registry import RULES
-from cacheunit_build.reports.formatting import Block, Table, columns, markdown_table, plural
+from cacheunit_build.reports.formatting import markdown_table, plural
 from cacheunit_build.reports.github import Level, annotation
+from cacheunit_build.reports.layout import Block, Table, columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
