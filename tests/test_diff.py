@@ -269,7 +269,8 @@ def test_changed_sources_are_listed_with_the_prefixes_that_use_them(project_and_
     names = project.run("diff", "--against", copy, "--names")
     assert (names.code, names.out) == (1, "a@locale=de\na@locale=en\nb\n")
     text = project.run("diff", "--against", copy).out
-    assert "templates/deep/macros.j2 changed: a ×2, b\n" in text
+    assert "templates/deep/macros.j2:4  text edited\n    Mind {{ name }} [-always-]{+ever+}.\n" in text
+    assert "data/faq.yaml:2  also changed (a ×2)\n      a: [-14-]{+15+} days.\n" in text
 
 
 def test_the_cost_follows_the_cache_rule_and_is_in_money_if_there_is_a_price(
@@ -312,7 +313,10 @@ def test_the_tokens_of_a_removed_estimate_are_shown_as_an_estimate(project_and_c
     (copy / "prefixes/estimated.yaml").write_text(
         project.read("prefixes/b.yaml").decode().replace("chat", "openai"), encoding="utf-8"
     )
-    assert re.search(r"^removed +estimated +openai +~\d", project.run("diff", "--against", copy).out, re.MULTILINE)
+    text = project.run("diff", "--against", copy).out
+    assert "prefixes/estimated.yaml:1  removed\n" in text
+    assert re.search(r"^  estimated +openai +~\d+ → 0", text, re.MULTILINE)
+    assert text.splitlines()[-1].startswith("~-")
 
 
 def test_with_an_unknown_cache_rule_still_cached_tokens_and_cost_are_unknown(
@@ -359,8 +363,12 @@ def test_changes_are_reported_as_markdown_and_as_annotations(
     project, copy = project_and_copy
     project.edit("templates/deep/macros.j2", "always", "ever")
     markdown = project.run("diff", "--against", copy, "--format", "markdown").out
-    assert markdown.startswith("### Prompt cache: 3 changed: ")
-    assert "| changed | `a@locale=de` | `chat` |" in markdown
+    assert markdown.startswith("### Prompt cache: \\+0 tokens in 3 artifacts, +0 EUR per 1,000 requests to each at 10 ")
+    assert (
+        "<details><summary><code>templates/deep/macros.j2:4</code> <code>text edited</code> (3 artifacts)<" in markdown
+    )
+    assert "\n```text\nMind {{ name }} [-always-]{+ever+}.\n```\n" in markdown
+    assert "| `a ×2, b` | `chat` |" in markdown
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     notices = project.run("diff", "--against", copy, "--format", "github").out.splitlines()

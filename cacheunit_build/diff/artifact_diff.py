@@ -120,9 +120,11 @@ class ArtifactDiff:
         """
         differences = list(differences)
         edited = {item.key for item in differences if item.first is not None}
+        places = {item.place.path for item in differences if item.place is not None}
+        renamed = {self._new.manifest_path(item.key) for item in differences if item.was is not None}
         lines: dict[SourceLine, ChangedLines] = {}
         for path, keys in sources.items():
-            if edited.intersection(keys):
+            if edited.intersection(keys) and (path in places or path not in renamed or self._changes.in_both(path)):
                 lines |= self._changes.places(path)
         for item in differences:
             if item.place is None or (item.place in lines and self._changes.in_both(item.place.path)):

@@ -69,13 +69,13 @@ class ChangeKinds:
         there or in the settings.
         """
         new, old = self._new.artifacts.get(key), self._old.artifacts.get(key)
-        compiled = (self._old if new is None else self._new).compiled
-        path = f"{compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
+        snapshot = self._old if new is None else self._new
+        path = snapshot.manifest_path(key)
         first = SourceLine(path=path, line=1)
         if not self._changes.in_both(path):
             return first
         new_lines, old_lines = (tuple(_lines_of_variant(artifact, path)) for artifact in (new, old))
-        settings = compiled.settings.path
+        settings = snapshot.compiled.settings.path
         others = [path, *([] if settings is None else [settings])]
         return self._changes.locate(new_lines, old_lines, others, below=True) or first
 

@@ -200,8 +200,8 @@ class Comparison:
         if self._artifact_diff is not None:
             return self._artifact_diff.place(key)
         side = self._new.snapshot or self._old.snapshot
-        folder = "prefixes" if side is None else side.compiled.settings.prefixes
-        return SourceLine(path=f"{folder}/{key[0].partition('@')[0]}.yaml", line=1)
+        path = f"prefixes/{key[0].partition('@')[0]}.yaml" if side is None else side.manifest_path(key)
+        return SourceLine(path=path, line=1)
 
     def _old_fault(self, key: ArtifactKey) -> Fault | None:
         """Returns why the older version has no artifact of that key, where its manifest was there."""
@@ -209,7 +209,7 @@ class Comparison:
         if self._old.snapshot is None:
             return next(iter(faults), None)
         compiled = self._old.snapshot.compiled
-        path = f"{compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
+        path = self._old.snapshot.manifest_path(key)
         if path not in compiled.manifests or path in compiled.complete:
             return None
         return next((fault for fault in faults if fault.path == path), next(iter(faults), None))

@@ -84,6 +84,7 @@ def _with_prices(context: Context, result: DiffResult, model: str | None) -> Dif
 
 def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: bool, texts: bool) -> None:
     from cacheunit_build.reports import diff as reports
+    from cacheunit_build.reports.diff_markdown import diff_markdown
 
     for note in result.notes:
         context.remark(f"note: {note}")
@@ -95,14 +96,14 @@ def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: 
     if form == "json":
         print_json(reports.diff_json(result))
     elif form == "markdown":
-        print_escaped(reports.diff_markdown(result))
+        print_escaped(diff_markdown(result))
     elif form == "github":
         print_escaped(reports.diff_annotations(result, context.repository_path))
-        append_job_summary(reports.diff_markdown(result))
+        append_job_summary(diff_markdown(result))
     elif only_names:
         print_text(*result.affected)
     else:
-        print_blocks(reports.diff_blocks(result, texts=texts))
+        print_blocks(reports.diff_blocks(result, texts=texts, everything=context.verbose))
 
 
 def _baseline(folder: Path, project: OpenProject, against: str | None) -> Baseline:
