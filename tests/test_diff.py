@@ -485,6 +485,26 @@ def test_an_unknown_revision_and_a_missing_repository_are_errors_with_hints(
     assert "no commit yet" in repository.cacheunit("-C", empty, "diff").err
 
 
+def test_a_folder_never_shadows_a_branch_of_the_same_name(repository: Project) -> None:
+    top = repository.root.parent
+    git(top, "branch", "old")
+    git(top, "branch", "kept/x")
+    for name in ("old", "kept/x"):
+        shutil.copytree(repository.root, top / "copies" / name, ignore=shutil.ignore_patterns(".git"))
+        shutil.copytree(top / "copies" / name, repository.path(name))
+    repository.edit("templates/last.j2", "The end.", "Fin.")
+    git(top, "commit", "-qam", "second")
+    git(top, "branch", "-f", "old")
+    assert repository.run("diff", "--against", "old").out.startswith("no difference from old (")
+    assert 'note: "old" is a revision, and a folder too' in repository.run("diff", "--against", "old").err
+    assert repository.run("diff", "--against", "./old").out.startswith("against ./old\n")
+    assert repository.run("diff", "--against", "./old").err == ""
+    slashed = repository.run("diff", "--against", "kept/x")
+    assert slashed.out.startswith("against kept/x\n")
+    assert '"kept/x" is a folder, and a revision too' in slashed.err
+    assert repository.run("diff", "--against", "refs/heads/kept/x").out.startswith("against refs/heads/kept/x (")
+
+
 def test_in_a_shallow_clone_the_hint_is_the_fetch_that_is_needed(repository: Project, tmp_path: Path) -> None:
     top = repository.root.parent
     git(top, "checkout", "-qb", "topic")
