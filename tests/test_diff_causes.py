@@ -207,10 +207,47 @@ def test_a_renamed_folder_with_an_edited_partial_is_renamed_and_edited_each_to_i
     assert {item["what"] for item in report(project, copy)["changes"]} == {"added", "removed"}
 
 
+def test_a_removed_prefix_has_no_further_changes(shop: tuple[Project, Path]) -> None:
+    project, copy = shop
+    for path in ("prefixes/desk/two.yaml", "templates/two.j2"):
+        project.path(path).unlink()
+    assert causes(project, copy) == [("prefixes/desk/two.yaml:1", "removed", ["desk/two"])]
+
+
+def test_the_rule_that_a_target_inherits_is_the_place_of_its_change(shop: tuple[Project, Path]) -> None:
+    project, copy = shop
+    rule = SETTINGS[SETTINGS.index("[target.plain]") : SETTINGS.index("[target.euro]")]
+    for folder in (project.root, copy):
+        (folder / "cacheunit.toml").write_text(SETTINGS.replace(rule, "") + rule, encoding="utf-8")
+    project.edit("cacheunit.toml", "read = 0.1", "read = 0.2")
+    project.edit("cacheunit.toml", "hits_per_miss = 4", "hits_per_miss = 5")
+    names = [*ONE, "desk/two"]
+    assert causes(project, copy) == [
+        ("cacheunit.toml:19", "rule of the target changed: read 0.1 → 0.2", names),
+        ("cacheunit.toml:2", "also changed", []),
+    ]
+
+
+def test_the_same_change_at_several_places_is_one_row_and_the_largest_change_is_first(
+    shop: tuple[Project, Path],
+) -> None:
+    project, copy = shop
+    for name in ("u", "v", "w"):
+        for folder, value in ((copy, "Ann"), (project.root, "Bob")):
+            (folder / f"prefixes/{name}.yaml").write_text(f"system: one.j2\nvariables: {{name: {value}}}\n")
+    project.edit("prefixes/desk/one.yaml", "calm", "cool")
+    project.edit("templates/two.j2", "The end of two.", "The end.")
+    lines = [line for line in project.run("diff", "--against", copy).out.splitlines() if line[:1].isalpha()]
+    assert lines[1:3] == [
+        "prefixes/u.yaml:2 and 2 more places  variable name: Ann → Bob",
+        "templates/two.j2:3  text edited",
+    ]
+
+
 def test_the_most_similar_removed_artifact_is_the_former_one(shop: tuple[Project, Path]) -> None:
     project, copy = shop
     for number in range(40):
-        body = "".join(f"Line {line} of {number if line < 5 else 'all'}.\n" for line in range(12))
+        body = "".join(f"Line {line} of {number if line < 3 else 'all'}.\n" for line in range(12))
         (copy / f"prefixes/p{number:02}.yaml").write_text(f"targets: [plain]\nsystem: p{number}.j2\n")
         (copy / f"templates/p{number}.j2").write_text(body)
         moved = 39 - number
