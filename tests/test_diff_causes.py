@@ -207,6 +207,17 @@ def test_a_renamed_folder_with_an_edited_partial_is_renamed_and_edited_each_to_i
     assert {item["what"] for item in report(project, copy)["changes"]} == {"added", "removed"}
 
 
+def test_a_new_partial_is_named_by_its_line_with_the_text_that_it_adds(shop: tuple[Project, Path]) -> None:
+    project, copy = shop
+    project.write({"templates/partials/new.j2": "{# A comment. -#}\nBe kind.\n"})
+    project.edit("templates/two.j2", "Two.\n", "Two.\n{% include 'partials/new.j2' %}\n")
+    assert causes(project, copy) == [
+        ("templates/partials/new.j2:2", "text edited", ["desk/two"]),
+        ("templates/two.j2:2", "also changed", []),
+    ]
+    assert "text edited\n    {+Be kind.+}\n" in project.run("diff", "--against", copy).out
+
+
 def test_a_removed_prefix_has_no_further_changes(shop: tuple[Project, Path]) -> None:
     project, copy = shop
     for path in ("prefixes/desk/two.yaml", "templates/two.j2"):
