@@ -218,6 +218,22 @@ def test_a_new_partial_is_named_by_its_line_with_the_text_that_it_adds(shop: tup
     assert "text edited\n    {+Be kind.+}\n" in project.run("diff", "--against", copy).out
 
 
+def test_a_selected_prefix_is_not_taken_for_a_moved_one(shop: tuple[Project, Path]) -> None:
+    """The old version is compiled as a whole: a file that is not selected now is still there."""
+    project, copy = shop
+    project.write({"prefixes/shop/two.yaml": project.read("prefixes/desk/two.yaml")})
+    changed = report(project, copy, "shop/two")
+    assert {(item["what"], item["was"]) for item in changed["changes"]} == {("added", None)}
+    assert [item["path"] for item in changed["sources"]] == ["prefixes/shop/two.yaml"]
+
+
+def test_without_a_difference_no_request_changes(shop: tuple[Project, Path]) -> None:
+    project, copy = shop
+    summary = report(project, copy)["summary"]
+    assert (summary["changed"], summary["tokens"]) == (0, {"old": 0, "new": 0})
+    assert summary["decision"] == "no request changes"
+
+
 def test_a_removed_prefix_has_no_further_changes(shop: tuple[Project, Path]) -> None:
     project, copy = shop
     for path in ("prefixes/desk/two.yaml", "templates/two.j2"):

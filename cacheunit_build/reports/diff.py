@@ -36,7 +36,7 @@ def diff_json(diff: DiffResult) -> dict[str, Any]:
             for path, keys in diff.sources.items()
         ],
         "causes": [_cause_json(cause) for cause in diff.causes],
-        "summary": summary_json(diff) if diff.differences else None,
+        "summary": summary_json(diff),
         "affected": list(diff.affected),
         "errors": faults_json(diff.faults),
         "notes": list(diff.notes),
