@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cacheunit_build.cli.colours import Colours
 from cacheunit_build.diff.change_words import example_words, text_words, tool_words
 from cacheunit_build.diff.request_price import request_price
 from cacheunit_build.diff.results import ChangedLines, Difference, DiffResult
@@ -376,6 +377,32 @@ WORDS = [
 def test_words_that_differ_are_marked(old: list[str], new: list[str], shown: list[str]) -> None:
     lines = marked_lines([ChangedLines(old=tuple(old), new=tuple(new))])
     assert list(map(plain_line, lines)) == shown
+
+
+def test_many_lines_are_not_compared_word_by_word() -> None:
+    old, new = ([f"line {number} {word}" for number in range(20_000)] for word in ("old", "new"))
+    lines = marked_lines([ChangedLines(old=tuple(old), new=tuple(new))])
+    assert [plain_line(lines[index]) for index in (0, 20_000)] == ["[-line 0 old-]", "{+line 0 new+}"]
+
+
+def test_changed_words_have_colours_and_the_line_to_decide_by_has_none() -> None:
+    colours = Colours()
+    assert colours.line("    Be [-kind-]{+fair+}.") == "    Be \x1b[31m[-kind-]\x1b[0m\x1b[32m{+fair+}\x1b[0m."
+    assert colours.line("-12 tokens in 1 artifact") == "-12 tokens in 1 artifact"
+    assert colours.verbatim("-gone") == "\x1b[31m-gone\x1b[0m"
+
+
+def test_compared_with_a_lock_the_change_of_a_rule_is_told_from_an_edited_text(shop: tuple[Project, Path]) -> None:
+    project, _ = shop
+    project.build()
+    lock = project.root.parent / "old.lock"
+    shutil.copy(project.path("cacheunit.lock"), lock)
+    project.edit("cacheunit.toml", "read = 0.1", "read = 0.2")
+    names = [*ONE, "desk/two"]
+    assert causes(project, lock) == [(None, "rule of the target changed: read 0.1 → 0.2", names)]
+    project.edit("cacheunit.toml", "read = 0.2", "read = 0.1")
+    project.edit("templates/two.j2", "The end of two.", "The end.")
+    assert causes(project, lock) == [(None, "text edited", ["desk/two"])]
 
 
 def test_v_shows_a_row_for_each_artifact_and_every_line(shop: tuple[Project, Path]) -> None:
