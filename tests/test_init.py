@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from cacheunit_build.cli.scaffold import literal_template, new_project, prefix_name
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cacheunit_build.cli.scaffold import literal_template, new_project, prefix_name
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.environment import DeterministicEnvironment

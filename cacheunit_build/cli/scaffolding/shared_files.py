@@ -1,0 +1,90 @@
+"""The files that all prefixes of a project share, and the lines to add to those that already exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacheunit_build.cli.scaffolding.editor_schema import manifest_document
+from cacheunit_build.cli.scaffolding.integrations import (
+    CI_FILES,
+    CI_TEXTS,
+    HOOK_FILE,
+    attributes,
+    formatter_lines,
+    hook_config,
+    hook_repository,
+    missing_lines,
+)
+from cacheunit_build.cli.scaffolding.new_files import SCHEMA_FILE, SETTINGS
+from cacheunit_build.domain.escaping import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from cacheunit_build.cli.scaffolding.integrations import ProjectPlace
+    from cacheunit_build.domain.settings import Settings
+
+ATTRIBUTES_FILE = ".gitattributes"
+SETTINGS_FILE = "cacheunit.toml"
+
+
+def project_files(settings: Settings, place: ProjectPlace) -> dict[str, bytes]:
+    """Returns path -> bytes of the settings, if there are none, of `.gitattributes`, and of the schema for editors."""
+    files = {
+        SETTINGS_FILE: SETTINGS,
+        ATTRIBUTES_FILE: attributes(place),
+        f"{settings.prefixes}/{SCHEMA_FILE}": f"{json_text(manifest_document())}\n",
+    }
+    if settings.path not in {None, SETTINGS_FILE}:
+        del files[SETTINGS_FILE]
+    return {path: text.encode() for path, text in files.items()}
+
+
+def integration_files(place: ProjectPlace, *, hook: bool, ci: str | None) -> dict[str, bytes]:
+    """Returns path -> bytes of the configuration of hooks and of a CI system, relative to the top of the repository."""
+    files = {HOOK_FILE: hook_config(place)} if hook else {}
+    if ci is not None:
+        files[CI_FILES[ci]] = CI_TEXTS[ci](place)
+    return {path: text.encode() for path, text in files.items()}
+
+
+def lines_to_add(
+    read: Callable[[str], bytes | None], files: Mapping[str, bytes], place: ProjectPlace, *, hook: bool, ci: str | None
+) -> Iterator[str]:
+    """Yields the lines that existing files are to have and do not, each file with a heading.
+
+    Args:
+        read: returns the bytes of a file of the project as it was before; None where there is none.
+        files: path -> bytes of the files that the project is to have.
+        place: what the lines depend on.
+        hook: whether a hook is wanted.
+        ci: the CI system that is wanted.
+    """
+    wanted = {ATTRIBUTES_FILE: files[ATTRIBUTES_FILE].decode().splitlines(), **formatter_lines(place)}
+    if hook and not place.subfolder:
+        wanted[HOOK_FILE] = [*wanted[HOOK_FILE], *hook_repository(place).splitlines()]
+    for path, lines in wanted.items():
+        existing = read(path)
+        text = "" if existing is None else existing.decode(errors="replace")
+        has_hook = path == HOOK_FILE and "cacheunit-" in text
+        missing = [] if existing is None else missing_lines(lines[:1] if has_hook else lines, text)
+        if missing:
+            yield f"note: {path} already exists; add to it:"
+            yield from missing
+    if ci is not None and not place.subfolder:
+        existing = read(CI_FILES[ci])
+        if existing is not None and b"cacheunit" not in existing:
+            yield f"note: {CI_FILES[ci]} already exists; add to it:"
+            yield from CI_TEXTS[ci](place).splitlines()
+    if place.subfolder:
+        for path, data in integration_files(place, hook=hook, ci=ci).items():
+            yield f"note: the project is in {place.folder} of its repository; at the top, create or extend {path}:"
+            yield from data.decode().splitlines()
+
+
+def outdated_schema(read: Callable[[str], bytes | None], files: Mapping[str, bytes], settings: Settings) -> str | None:
+    """Returns a line about the schema of another release; None where there is none."""
+    path = f"{settings.prefixes}/{SCHEMA_FILE}"
+    if read(path) in {None, files[path]}:
+        return None
+    return f'note: {path} is of another release: refresh it by "cacheunit schema manifest > {path}"'
