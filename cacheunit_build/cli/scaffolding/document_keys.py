@@ -4,12 +4,14 @@ agent.system_template      the value of a key in a mapping
 agents[0].prompt           an item of a list; `agents.0.prompt` is the same
 "a.b".prompt               a key with a dot, in quotes
 agents.*.prompt            the prompts of all agents; values that have no such text are left out
+agent.*_template           the values of all keys that end in _template
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.document import shortened
@@ -35,15 +37,15 @@ _MOST_LISTED = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPart:
-    """One part of an expression: a key, an index, or `*`.
+    """One part of an expression: a key, an index, or a pattern of keys.
 
     Attributes:
-        text: the key or the index, as written.
-        any: whether it stands for every key and index.
+        text: the key, the index or the pattern, as written.
+        is_pattern: whether it has a `*`, which stands for any characters.
     """
 
     text: str
-    any: bool
+    is_pattern: bool
 
 
 def read_keyed_file(data: bytes, suffix: str, path: str) -> Document:
@@ -54,7 +56,7 @@ def read_keyed_file(data: bytes, suffix: str, path: str) -> Document:
     """
     if suffix == ".json":
         return read_json(data, path)
-    return read_toml(data, path) if suffix == ".toml" else read_yaml(data, path)
+    return read_toml(data, path) if suffix == ".toml" else read_yaml(data, path, floats=True)
 
 
 def parse_expression(expression: str, path: str) -> tuple[KeyPart, ...]:
@@ -74,7 +76,7 @@ def parse_expression(expression: str, path: str) -> tuple[KeyPart, ...]:
         if match is None:
             break
         text = next(group for group in match.groups() if group is not None)
-        parts.append(KeyPart(text=text, any=text == "*" and match.lastgroup in {"index", "plain"}))
+        parts.append(KeyPart(text=text, is_pattern="*" in text and match.lastgroup in {"index", "plain"}))
         position = match.end()
     if not parts or position < len(expression):
         message = f'"{shortened(expression)}" is not the key of a value' if expression else 'there is no key behind "#"'
@@ -90,7 +92,7 @@ def texts_at(document: Document, parts: Sequence[KeyPart]) -> list[Keys]:
     """
     found = list(_texts(document, parts, (), document.value))
     if not found:
-        expression = written_keys([part.text if not part.any else "*" for part in parts], quoted=False)
+        expression = ".".join(part.text for part in parts)
         raise fail(f'no text in the file is at "{expression}"', path=document.path, hint=_texts_hint(document, ()))
     return found
 
@@ -102,7 +104,7 @@ def value_at(value: Any, keys: Keys) -> Any:  # noqa: ANN401 - any value of a fi
     return value
 
 
-def written_keys(keys: Sequence[str | int], *, quoted: bool = True) -> str:
+def written_keys(keys: Sequence[str | int]) -> str:
     """Returns keys and indexes as an expression: `("agents", 0, "a.b")` as `agents[0]."a.b"`."""
     text = ""
     for key in keys:
@@ -110,7 +112,8 @@ def written_keys(keys: Sequence[str | int], *, quoted: bool = True) -> str:
             text += f"[{key}]"
             continue
         quote = "'" if '"' in key else '"'
-        text += ("." if text else "") + (key if not quoted or _PLAIN_KEY.fullmatch(key) else f"{quote}{key}{quote}")
+        written = key if _PLAIN_KEY.fullmatch(key) else f"{quote}{key}{quote}"
+        text += f".{written}" if text else written
     return text
 
 
@@ -132,11 +135,13 @@ def _texts(document: Document, parts: Sequence[KeyPart], keys: Keys, value: obje
         yield keys
         return
     part, *others = parts
-    if not part.any:
+    if not part.is_pattern:
         key = _key_in(document, part.text, keys, value)
         yield from _texts(document, others, (*keys, key), _children(value)[key])
         return
     for key, child in _children(value).items():
+        if not fnmatchcase(str(key), part.text.replace("[", "[[]")):
+            continue
         try:
             yield from _texts(document, others, (*keys, key), child)
         except CacheunitError:

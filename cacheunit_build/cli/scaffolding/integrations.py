@@ -62,10 +62,7 @@ def attributes(place: ProjectPlace) -> str:
 
 def hook_exclude(place: ProjectPlace) -> str:
     """Returns the line that keeps hooks from changing artifacts."""
-    escaped = (
-        re.escape(path).replace("/", "/") for path in (f"{place.subfolder}{place.build}/", place.subfolder + LOCK_FILE)
-    )
-    artifacts, lock = escaped
+    artifacts, lock = (re.escape(f"{place.subfolder}{path}") for path in (f"{place.build}/", LOCK_FILE))
     return f"exclude: ^({artifacts}|{lock}$)"
 
 
@@ -145,7 +142,7 @@ CI_TEXTS = {"github": github_workflow, "gitlab": gitlab_pipeline}
 
 
 def formatter_lines(place: ProjectPlace) -> dict[str, list[str]]:
-    """Returns the lines that keep formatters and hooks from changing artifacts, by the file that they belong into."""
+    """Returns the lines that keep formatters from changing artifacts, by the file that they belong into."""
     return {
         ".editorconfig": [
             f"[{{{place.build}/**,{LOCK_FILE}}}]",
@@ -154,14 +151,29 @@ def formatter_lines(place: ProjectPlace) -> dict[str, list[str]]:
             "end_of_line = unset",
         ],
         ".prettierignore": [f"{place.build}/", LOCK_FILE],
-        HOOK_FILE: [hook_exclude(place)],
     }
 
 
 def missing_lines(wanted: Sequence[str], existing: str) -> list[str]:
-    """Returns the lines, comments left out, that a file is to have and does not."""
+    """Returns the lines, comments left out, that a file is to have and does not; of a section, all or none."""
     lines = [line.strip() for line in existing.splitlines()]
-    return [line for line in wanted if line and not line.startswith("#") and line.strip() not in lines]
+    wanted = [line for line in wanted if line and not line.startswith("#")]
+    if wanted[0].startswith("["):
+        return [] if wanted[0] in lines else list(wanted)
+    return [line for line in wanted if line not in lines]
+
+
+def missing_hook_lines(place: ProjectPlace, existing: str, *, hook: bool) -> list[str]:
+    """Returns the lines that a configuration of hooks is to have and does not.
+
+    Args:
+        place: what the lines depend on.
+        existing: the file.
+        hook: whether the hook is wanted.
+    """
+    excludes = any(re.match(rf"exclude:.*{re.escape(place.build)}", line) for line in existing.splitlines())
+    lines = [] if excludes else [hook_exclude(place)]
+    return [*lines, *hook_repository(place).splitlines()] if hook and "cacheunit-" not in existing else lines
 
 
 def _quoted(path: str) -> str:

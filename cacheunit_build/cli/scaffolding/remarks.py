@@ -81,7 +81,7 @@ def template_lines(prefixes: Sequence[NewPrefix], templates: Collection[str]) ->
         if prefix.names.variables:
             names = ", ".join(prefix.names.variables)
             yield (
-                f"note: {prefix.source.shown}: before a build, give its variables a value in the manifest: {names}; "
+                f"note: {prefix.source.shown}: before a build, give the variables in its manifest a value: {names}; "
                 "what differs between requests belongs into the message that follows"
             )
 
@@ -104,7 +104,7 @@ def tool_lines(tools: Sequence[ToolSource], prefixes: Sequence[NewPrefix], paths
         if not users:
             yield f"note: {files}: in no manifest"
         elif len(users) == len(prefixes) > 1:
-            yield f"note: {files}: in the manifests of all {len(users)} prefixes; --tools-for NAME gives them to some"
+            yield f"note: {files}: in every manifest; --tools-for NAME gives them to some prefixes only"
         else:
             yield f"note: {files}: in the {_plural(len(users), 'manifest')} of {_some(users)}"
 

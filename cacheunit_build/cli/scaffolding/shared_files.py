@@ -12,7 +12,7 @@ from cacheunit_build.cli.scaffolding.integrations import (
     attributes,
     formatter_lines,
     hook_config,
-    hook_repository,
+    missing_hook_lines,
     missing_lines,
 )
 from cacheunit_build.cli.scaffolding.new_files import SCHEMA_FILE, SETTINGS
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 ATTRIBUTES_FILE = ".gitattributes"
 SETTINGS_FILE = "cacheunit.toml"
+
+_EXTENDED = (ATTRIBUTES_FILE, ".editorconfig", ".prettierignore", HOOK_FILE, *CI_FILES.values())
+"""The files of other programs that may have to be extended."""
 
 
 def project_files(settings: Settings, place: ProjectPlace) -> dict[str, bytes]:
@@ -61,21 +64,17 @@ def lines_to_add(
         ci: the CI system that is wanted.
     """
     wanted = {ATTRIBUTES_FILE: files[ATTRIBUTES_FILE].decode().splitlines(), **formatter_lines(place)}
-    if hook and not place.subfolder:
-        wanted[HOOK_FILE] = [*wanted[HOOK_FILE], *hook_repository(place).splitlines()]
-    for path, lines in wanted.items():
-        existing = read(path)
-        text = "" if existing is None else existing.decode(errors="replace")
-        has_hook = path == HOOK_FILE and "cacheunit-" in text
-        missing = [] if existing is None else missing_lines(lines[:1] if has_hook else lines, text)
-        if missing:
+    existing = {path: data.decode(errors="replace") for path in _EXTENDED if (data := read(path)) is not None}
+    missing = {path: missing_lines(lines, existing[path]) for path, lines in wanted.items() if path in existing}
+    if HOOK_FILE in existing and not place.subfolder:
+        missing[HOOK_FILE] = missing_hook_lines(place, existing[HOOK_FILE], hook=hook)
+    ci_file = CI_FILES[ci] if ci is not None and not place.subfolder else None
+    if ci is not None and ci_file in existing and "cacheunit" not in existing[ci_file]:
+        missing[ci_file] = CI_TEXTS[ci](place).splitlines()
+    for path, lines in missing.items():
+        if lines:
             yield f"note: {path} already exists; add to it:"
-            yield from missing
-    if ci is not None and not place.subfolder:
-        existing = read(CI_FILES[ci])
-        if existing is not None and b"cacheunit" not in existing:
-            yield f"note: {CI_FILES[ci]} already exists; add to it:"
-            yield from CI_TEXTS[ci](place).splitlines()
+            yield from lines
     if place.subfolder:
         for path, data in integration_files(place, hook=hook, ci=ci).items():
             yield f"note: the project is in {place.folder} of its repository; at the top, create or extend {path}:"

@@ -181,14 +181,19 @@ def _prompt(file: NamedFile, suffix: str) -> PromptSource | SkippedFile:
     problem = None
     data = read_file(file.path)
     if b"\0" in data:
-        problem = "it is not a text: it has a null character"
+        problem = "has a null character, so that it is no text"
     elif not data.removeprefix(b"\xef\xbb\xbf").strip():
-        problem = "it is empty"
+        problem = "is empty"
+    if problem is not None and not file.in_folder:
+        raise fail(f"not a prompt: it {problem}", path=file.shown)
+    try:
+        text = decode(data, file.shown)
+    except CacheunitError as error:
+        if not file.in_folder:
+            raise
+        problem = problem or f"cannot be read: {error.faults[0].message}"
     if problem is not None:
-        if file.in_folder:
-            return SkippedFile(shown=file.shown, reason=problem.removeprefix("it "))
-        raise fail(f"not a prompt: {problem}", path=file.shown)
-    text = decode(data, file.shown)
+        return SkippedFile(shown=file.shown, reason=problem)
     return PromptSource(
         file=file,
         shown=file.shown,
@@ -213,7 +218,7 @@ def _data_file(file: NamedFile, suffix: str) -> ToolSource | SkippedFile:
     except CacheunitError as error:
         if not file.in_folder:
             raise
-        return SkippedFile(shown=file.shown, reason=error.faults[0].message)
+        return SkippedFile(shown=file.shown, reason=f"cannot be read: {error.faults[0].message}")
     if suffix != ".toml" and _has_tools(document):
         tools = parse_tools(parse_data(data, file.shown, floats=True), known_tool_keys(()))
         return ToolSource(file=file, data=data, tools=tools)
