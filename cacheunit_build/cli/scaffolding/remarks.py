@@ -6,7 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from cacheunit_build.cli.scaffolding.shared_text import first_line
-from cacheunit_build.cli.scaffolding.template_text import delimiter_lines
+from cacheunit_build.cli.scaffolding.template_text import delimiter_count
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.front_matter import front_matter_end
 
@@ -35,7 +35,7 @@ _KINDS: Sequence[tuple[Callable[[NewPrefix], int], str, str]] = (
         "names changed to composed characters (NFC)",
     ),
     (
-        lambda prefix: 0 if prefix.source.is_template else len(delimiter_lines(prefix.source.text)),
+        lambda prefix: 0 if prefix.source.is_template else delimiter_count(prefix.source.text),
         f"delimiter {_AS_TEXT}",
         f"delimiters {_AS_TEXT}",
     ),

@@ -32,6 +32,8 @@ _SHINGLE = 4
 """Words in a row that are compared as one, to find blocks that may be nearly the same."""
 _ONE_IN = 4
 """Of so many shingles one is looked at; which ones depends on the words alone."""
+_LONGEST_COMPARED = 20_000
+"""Characters of a block that is compared by words, which takes long for long ones."""
 _MOST_COMPARED = 8
 """Blocks that one block is compared with."""
 
@@ -169,7 +171,7 @@ def similar_blocks(texts: Mapping[str, str]) -> list[SimilarBlocks]:
     for name, text in texts.items():
         for block in blocks_of(text):
             stripped = _stripped(block)
-            if len(stripped) < SHORTEST_PASSAGE or stripped in known:
+            if not SHORTEST_PASSAGE <= len(stripped) <= _LONGEST_COMPARED or stripped in known:
                 continue
             known.add(stripped)
             words = _WORD.findall(stripped.casefold())

@@ -20,9 +20,9 @@ def literal_template(text: str) -> str:
     return _DELIMITER.sub(lambda match: "{{ '" + match[0] + "' }}", text)
 
 
-def delimiter_lines(text: str) -> list[int]:
-    """Returns the line, from 1, of each Jinja delimiter that `literal_template` escapes."""
-    return [text.count("\n", 0, match.start()) + 1 for match in _DELIMITER.finditer(text)]
+def delimiter_count(text: str) -> int:
+    """Returns how many Jinja delimiters `literal_template` escapes."""
+    return len(_DELIMITER.findall(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class TemplateNames:
 
     Attributes:
         variables: the variables that it uses and does not set, sorted.
-        templates: the templates that it includes, imports or extends by a fixed name, in order.
+        templates: the templates that it includes, imports or extends by a fixed name, and that have to exist, sorted.
     """
 
     variables: tuple[str, ...]
@@ -62,9 +62,10 @@ def template_names(text: str, path: str, first_line: int) -> TemplateNames:
     references: list[_Reference] = []
     for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
         references += parsed.find_all(kind)
-    names = [name for node in references for name in _fixed_names(node.template)]
+    required = [node for node in references if not getattr(node, "ignore_missing", False)]
+    names = {name for node in required for name in _fixed_names(node.template)}
     variables = meta.find_undeclared_variables(parsed) - environment.globals.keys()
-    return TemplateNames(variables=tuple(sorted(variables)), templates=tuple(dict.fromkeys(names)))
+    return TemplateNames(variables=tuple(sorted(variables)), templates=tuple(sorted(names)))
 
 
 def _fixed_names(node: nodes.Expr) -> list[str]:
