@@ -489,7 +489,7 @@ def test_the_templates_that_a_template_includes_are_named_if_they_are_missing(
     write(given_files, {"b.md.j2": "{% include 'd.j2' ignore missing %}\n"})
     remarks = succeeded(project.run("init", given_files))
     assert 'a.md.j2: add what it includes to the folder of templates: "b.j2", "c.j2"' in remarks
-    assert "d.j2" not in remarks
+    assert '"d.j2"' not in remarks
 
 
 # Passages that several prompts share
@@ -678,3 +678,17 @@ def test_a_dry_run_writes_nothing(project: Project, given_files: Path) -> None:
     assert {"would create  prefixes/a.yaml", "would create  .pre-commit-config.yaml"} < set(ran.out.splitlines())
     assert "1 line end changed to LF" in ran.err
     assert ran.err.endswith("\nnothing is written (--dry-run)\n")
+
+
+def test_the_session_of_the_documentation_is_the_actual_output(project: Project) -> None:
+    (session,) = re.findall(
+        r"```console\n\$ cacheunit (.*?)\n(.*?)```", (DOCS / "init.md").read_text("utf-8"), re.DOTALL
+    )
+    tool = json.dumps(TOOL_FILES["openai.json"])
+    config = "agents:\n  review:\n    prompt: Review {{ x }}.\n  other: {model: m}\n"
+    project.write(
+        {"prompts/support/agent.md": b"A.\r\nB.\r\n", "prompts/README.md": "x", "prompts/support/t.json": tool}
+    )
+    project.write({"config.yaml": config})
+    ran = project.run(*(word.strip("'") for word in session[0].split()))
+    assert ran.out + ran.err == session[1]
