@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
@@ -170,9 +171,9 @@ def test_other_files_of_a_folder_are_skipped_with_the_reason(project: Project, g
     assert reasons == {
         "README.md": "it is about the folder; name it to take it as a prompt",
         "LICENSE": "it is about the folder; name it to take it as a prompt",
-        "empty.txt": "it is empty",
-        "null.md": "it has a null character, so that it is no text",
-        "latin.txt": "it cannot be read: not UTF-8: byte 0xe9 at offset 3",
+        "empty.txt": "it is not a prompt: the file is empty",
+        "null.md": "it is not a prompt: not a text: it has a null character",
+        "latin.txt": "it is not a prompt: not UTF-8: byte 0xe9 at offset 3",
         "b.py": "it has the suffix .py",
         "package.json": "it has no tools",
         "half.json": reasons["half.json"],
@@ -194,8 +195,8 @@ def test_every_file_that_is_named_has_to_be_usable(project: Project, given_files
     errors = refused(project, *(given_files / path for path in (*files, "none.md")))
     for message in (
         "a.py: not a prompt: it is a .py file",
-        "null.md: not a prompt: it has a null character",
-        "empty.md: not a prompt: it is empty",
+        "null.md: not a text: it has a null character",
+        "empty.md: the file is empty",
         "latin.txt:2: not UTF-8",
         "package.json: has no tools, and is not a prompt",
         'none.md": No such file or directory',
@@ -209,6 +210,30 @@ def test_a_folder_without_a_prompt_is_an_error(project: Project, given_files: Pa
     errors = refused(project, given_files)
     assert "there is no prompt in what was named" in errors
     assert 'config.yaml#agent.prompt"' in errors
+
+
+def test_what_is_no_file_and_what_a_link_leads_to_is_not_read_in_a_folder(project: Project, given_files: Path) -> None:
+    write(given_files, {"a.md": "A.\n", "deep/b.md": "B.\n"})
+    (given_files / "link").symlink_to(given_files / "deep")
+    (given_files / "broken.md").symlink_to("nowhere")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(given_files / "pipe.md")
+    remarks = succeeded(project.run("init", given_files))
+    assert f"skipped  {given_files}/link: it is a link to a folder, which is not followed" in remarks
+    assert f"skipped  {given_files}/broken.md: it is not a file that can be read" in remarks
+    assert list(manifests(project)) == ["a", "deep/b"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are text")
+def test_names_that_are_not_utf8_are_refused(project: Project, given_files: Path) -> None:
+    write(given_files, {"p.md": "P.\n"})
+    for name, data in ((b"a\xff.md", b"A.\n"), (b"t\xff.json", b'{"name": "t", "inputSchema": {}}')):
+        project.path(os.fsdecode(name)).write_bytes(data)
+    assert r'"a\xff" is not usable as the name of a prefix: it is not UTF-8' in refused(
+        project, os.fsdecode(b"a\xff.md")
+    )
+    errors = refused(project, given_files / "p.md", os.fsdecode(b"t\xff.json"))
+    assert r"t\xff.json: the name is not UTF-8" in errors
 
 
 # Tools
@@ -284,6 +309,9 @@ def test_a_name_for_tools_that_matches_no_prefix_is_an_error(project: Project, g
     errors = refused(project, given_files, "--tools-for", "sales/agnet")
     assert '--tools-for "sales/agnet" matches none of the new prefixes' in errors
     assert 'hint: did you mean "sales/agent"?' in errors
+    assert "--tools-for is given, and no file with tools" in refused(
+        project, given_files / "sales/agent.md", "--tools-for", "agent"
+    )
 
 
 def test_tools_that_are_not_valid_are_errors_also_in_a_folder(project: Project, given_files: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,11 @@ from cacheunit_build.cli.output import print_text
 from cacheunit_build.domain.errors import CacheunitError, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cacheunit_build.adapters.storage.project_files import DiskFiles
     from cacheunit_build.cli.scaffolding.integrations import ProjectPlace
+    from cacheunit_build.cli.scaffolding.scaffold import Scaffold
     from cacheunit_build.domain.protocols import Tokenizer
     from cacheunit_build.domain.settings import Settings
 
@@ -36,15 +37,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Show what would be created and changed; write nothing.")
 @with_context
 def init(
-    context: Context,
-    paths: tuple[Path, ...],
-    *,
-    as_templates: bool,
-    tools_for: tuple[str, ...],
-    partials: bool,
-    hook: bool,
-    ci: str | None,
-    dry_run: bool,
+    context: Context, paths: tuple[Path, ...], *, hook: bool, ci: str | None, dry_run: bool, **options: Any
 ) -> int:
     """Create a project in the folder, with a prefix for each existing prompt. No existing file is changed.
 
@@ -52,7 +45,6 @@ def init(
     TOML file: config.yaml#agent.prompt, 'config.yaml#agents.*.prompt'.
     """
     from cacheunit_build.adapters.storage.project_files import DiskFiles
-    from cacheunit_build.cli.scaffolding.scaffold import Scaffold, ScaffoldOptions, example_scaffold, scaffold
     from cacheunit_build.cli.scaffolding.shared_files import (
         integration_files,
         lines_to_add,
@@ -63,28 +55,36 @@ def init(
 
     project = DiskFiles(context.folder)
     settings = parse_settings(project.read("pyproject.toml"), project.read("cacheunit.toml"))
-    if paths:
-        options = ScaffoldOptions(
-            as_templates=as_templates, tools_for=tools_for, partials=partials, verbose=context.verbose
-        )
-        created = scaffold(project, settings, paths, options, _count)
-    elif (hook or ci) and project.has_folder(settings.prefixes):
-        created = Scaffold()
-    else:
-        created = example_scaffold(settings)
+    without_example = (hook or ci is not None) and project.has_folder(settings.prefixes)
+    created = _scaffold(context, project, settings, paths, options, with_example=not without_example)
     place = _place(project, settings, has_tools=created.has_tools)
     shared = project_files(settings, place)
     if not place.subfolder:
         shared |= integration_files(place, hook=hook, ci=ci)
     _write(project, {**shared, **created.files}, created.files, dry_run=dry_run)
     context.remark(*created.remarks, *lines_to_add(project.read, shared, place, hook=hook, ci=ci))
-    outdated = outdated_schema(project.read, shared, settings)
-    if outdated is not None:
-        context.remark(outdated)
+    context.remark(*outdated_schema(project.read, shared, settings))
     if hook or ci == "github":
         context.remark("note: replace OWNER/cacheunit by the repository that you take cacheunit from")
     _remark_next(context, settings, created.names, dry_run=dry_run)
     return OK
+
+
+def _scaffold(
+    context: Context,
+    project: DiskFiles,
+    settings: Settings,
+    paths: Sequence[Path],
+    options: Mapping[str, Any],
+    *,
+    with_example: bool,
+) -> Scaffold:
+    """Returns the new prefixes that arguments name; without arguments, an example if that is wanted."""
+    from cacheunit_build.cli.scaffolding.scaffold import Scaffold, ScaffoldOptions, example_scaffold, scaffold
+
+    if paths:
+        return scaffold(project, settings, paths, ScaffoldOptions(**options, verbose=context.verbose), _count)
+    return example_scaffold(settings) if with_example else Scaffold()
 
 
 def _write(project: DiskFiles, files: Mapping[str, bytes], own: Mapping[str, bytes], *, dry_run: bool) -> None:

@@ -78,7 +78,7 @@ def _absolute(folder: Path, text: str) -> Path:
 
 
 def _files_in(folder: Path, shown: str, skipped: Collection[Path]) -> Iterator[NamedFile]:
-    """Yields the files in a folder and below, without hidden ones, links to folders, and folders of other programs."""
+    """Yields the files in a folder and below, and links to folders, but nothing that is hidden or of other programs."""
 
     def refuse(error: OSError) -> None:
         raise fail(f'cannot read "{error.filename}": {error.strerror}') from None
@@ -89,7 +89,8 @@ def _files_in(folder: Path, shown: str, skipped: Collection[Path]) -> Iterator[N
         here = type(folder)(parent)
         folders[:] = sorted(name for name in folders if _is_searched(here / name, skipped))
         parts = here.relative_to(folder).parts
-        for name in sorted(names):
+        linked = [name for name in folders if (here / name).is_symlink()]
+        for name in sorted([*names, *linked]):
             if not name.startswith("."):
                 path = "/".join((*parts, name))
                 yield NamedFile(path=here / name, shown=f"{prefix}{path}", parts=(*parts, name), in_folder=True)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.names import MAX_FILE_BYTES, composed, name_problem, printable_name
+from cacheunit_build.domain.names import MAX_FILE_BYTES, composed, is_utf8, name_problem, printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,7 @@ PROMPT_SUFFIXES = TEMPLATE_SUFFIXES | frozenset(
 _DROPPED_SUFFIXES = PROMPT_SUFFIXES | {".instructions", ".chatmode", ".agent"}
 """Suffixes that are no part of a name: `review.instructions.md` is `review`."""
 
+_RENAME = "rename the file"
 _NOT_IN_NAMES = re.compile(r"[\W_]+")
 
 
@@ -36,11 +37,13 @@ def prefix_name(stem: str) -> str:
     Raises:
         CacheunitError: the name has no letter or digit, or some system cannot store it.
     """
+    if not is_utf8(stem):
+        raise fail(f'"{printable_name(stem)}" is not usable as the name of a prefix: it is not UTF-8', hint=_RENAME)
     name = composed(_NOT_IN_NAMES.sub("-", composed(stem).lower()).strip("-"))
     problem = name_problem(f"{name}.md.j2", MAX_FILE_BYTES) if name else "has no letter or digit"
     if problem is not None:
         message = f'"{printable_name(stem)}" is not usable as the name of a prefix: it {problem}'
-        raise fail(message, hint="rename the file")
+        raise fail(message, hint=_RENAME)
     return name
 
 

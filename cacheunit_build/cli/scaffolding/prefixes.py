@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.cli.scaffolding.names import nested_name
 from cacheunit_build.cli.scaffolding.template_text import TemplateNames, template_names
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail
-from cacheunit_build.domain.names import folded
+from cacheunit_build.domain.names import MAX_FILE_BYTES, folded, is_utf8, name_problem, printable_name
 from cacheunit_build.domain.paths import normal_path
 from cacheunit_build.domain.selection import is_path_match
 
@@ -99,6 +99,8 @@ def with_tools(
     Raises:
         CacheunitError: a pattern matches no prefix, there is no prefix, or two tools of one prefix have the same name.
     """
+    if patterns and not tools:
+        raise fail("--tools-for is given, and no file with tools", hint="name the files with tools too")
     if tools and not prefixes:
         hint = 'name the prompt too, or add the files to "tools" of a manifest'
         raise fail("the files have tools only, and no prompt", path=tools[0].file.shown, hint=hint)
@@ -160,13 +162,19 @@ def tool_paths(root: Path, tools: Sequence[ToolSource], generated: Collection[st
         generated: folders of the project that tools cannot be read from, such as `build`.
 
     Raises:
-        CacheunitError: two files from outside have the same name.
+        CacheunitError: two files from outside have the same name, or some system cannot store one.
     """
     paths: dict[Path, str] = {}
+    faults: list[Fault] = []
     for tool in tools:
-        paths[tool.file.path] = _path_inside(root, tool.file.path, generated) or f"{COPIED_TOOLS}/{tool.file.path.name}"
+        name = tool.file.path.name
+        path = _path_inside(root, tool.file.path, generated)
+        problem = name_problem(name, MAX_FILE_BYTES) if path is None or not is_utf8(path) else None
+        if problem is not None:
+            faults.append(Fault(message=f"the name {problem}", path=printable_name(tool.file.shown), hint="rename it"))
+        paths[tool.file.path] = path or f"{COPIED_TOOLS}/{name}"
     twins = Counter(folded(path) for path in paths.values())
-    faults = [
+    faults += [
         Fault(message=f"another file would be copied to {path} too", path=tool.file.shown, hint="rename one of them")
         for tool in tools
         if twins[folded(path := paths[tool.file.path])] > 1

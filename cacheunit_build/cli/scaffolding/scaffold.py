@@ -96,13 +96,10 @@ def scaffold(
     in_project = tool_paths(project.root, sources.tools, [settings.build])
     prefixes = with_tools(new_prefixes(sources.prompts), sources.tools, in_project, options.tools_for)
     templates, partials, shared = _shared_text(project, settings, prefixes, count, move=options.partials)
-    texts = {
-        **prefix_files(prefixes, settings.prefixes, settings.templates, templates),
-        **{f"{settings.templates}/{name}": text for name, text in partials.items()},
-    }
-    copied = {in_project[tool.file.path]: tool.data for tool in sources.tools}
-    files = {path: text.encode() for path, text in texts.items()}
-    files |= {path: data for path, data in copied.items() if project.read(path) != data}
+    texts = prefix_files(prefixes, settings.prefixes, settings.templates, templates)
+    texts |= {f"{settings.templates}/{name}": text for name, text in partials.items()}
+    tools = {in_project[tool.file.path]: tool.data for tool in sources.tools}
+    copied = {path: data for path, data in tools.items() if project.read(path) != data}
     existing = [*texts, *project.walk(settings.templates)]
     remarks = (
         *skipped_lines(sources.skipped, verbose=options.verbose),
@@ -111,8 +108,12 @@ def scaffold(
         *tool_lines(sources.tools, prefixes, in_project),
         *shared,
     )
-    names = tuple(prefix.name for prefix in prefixes)
-    return Scaffold(names=names, files=files, remarks=remarks, has_tools=any(prefix.tools for prefix in prefixes))
+    return Scaffold(
+        names=tuple(prefix.name for prefix in prefixes),
+        files={**{path: text.encode() for path, text in texts.items()}, **copied},
+        remarks=remarks,
+        has_tools=any(prefix.tools for prefix in prefixes),
+    )
 
 
 def _refuse_nothing(sources: Sources) -> None:

@@ -81,9 +81,10 @@ def lines_to_add(
             yield from data.decode().splitlines()
 
 
-def outdated_schema(read: Callable[[str], bytes | None], files: Mapping[str, bytes], settings: Settings) -> str | None:
-    """Returns a line about the schema of another release; None where there is none."""
+def outdated_schema(
+    read: Callable[[str], bytes | None], files: Mapping[str, bytes], settings: Settings
+) -> Iterator[str]:
+    """Yields a line about the schema of another release, where there is one."""
     path = f"{settings.prefixes}/{SCHEMA_FILE}"
-    if read(path) in {None, files[path]}:
-        return None
-    return f'note: {path} is of another release: refresh it by "cacheunit schema manifest > {path}"'
+    if read(path) not in {None, files[path]}:
+        yield f'note: {path} is of another release: refresh it by "cacheunit schema manifest > {path}"'

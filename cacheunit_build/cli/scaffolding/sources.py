@@ -40,7 +40,7 @@ _CODE_SUFFIXES = frozenset(
     (
         *(".py", ".pyi", ".ipynb", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".go", ".rs", ".java", ".kt", ".rb"),
         *(".php", ".cs", ".c", ".h", ".cpp", ".hpp", ".swift", ".sh", ".bash", ".ps1", ".sql", ".css", ".html"),
-        *(".csv", ".tsv", ".jsonl", ".ndjson", ".lock", ".log"),
+        *(".csv", ".tsv", ".json5", ".jsonc", ".jsonl", ".ndjson", ".lock", ".log"),
     )
 )
 """The suffixes of files that may contain prompts, and are none."""
@@ -161,7 +161,11 @@ def _read(file: NamedFile) -> Iterator[PromptSource | ToolSource | SkippedFile]:
 
 
 def _other_kind(file: NamedFile, suffix: str) -> str | None:
-    """Returns why a file in a folder is no prompt, by its name; None where it may be one, or has data."""
+    """Returns why a file in a folder is no prompt, by its kind and name; None where it may be one, or has data."""
+    if not file.path.is_file():
+        return (
+            "is a link to a folder, which is not followed" if file.path.is_dir() else "is not a file that can be read"
+        )
     if stem_of(file.path.name).lower() in _DOCUMENTATION:
         return "is about the folder; name it to take it as a prompt"
     if suffix in PROMPT_SUFFIXES | DATA_SUFFIXES:
@@ -176,24 +180,15 @@ def _prompt(file: NamedFile, suffix: str) -> PromptSource | SkippedFile:
         CacheunitError: it is not a text, or is empty.
     """
     if suffix in _CODE_SUFFIXES:
-        hint = "put the prompt into a file of its own, such as .md or .txt"
+        hint = "put the prompt into a file of its own, such as .md or .txt; tools are YAML or JSON"
         raise fail(f"not a prompt: it is a {suffix} file", path=file.shown, hint=hint)
-    problem = None
     data = read_file(file.path)
-    if b"\0" in data:
-        problem = "has a null character, so that it is no text"
-    elif not data.removeprefix(b"\xef\xbb\xbf").strip():
-        problem = "is empty"
-    if problem is not None and not file.in_folder:
-        raise fail(f"not a prompt: it {problem}", path=file.shown)
     try:
-        text = decode(data, file.shown)
+        text = _text(data, file.shown)
     except CacheunitError as error:
         if not file.in_folder:
             raise
-        problem = problem or f"cannot be read: {error.faults[0].message}"
-    if problem is not None:
-        return SkippedFile(shown=file.shown, reason=problem)
+        return SkippedFile(shown=file.shown, reason=f"is not a prompt: {error.faults[0].message}")
     return PromptSource(
         file=file,
         shown=file.shown,
@@ -204,6 +199,20 @@ def _prompt(file: NamedFile, suffix: str) -> PromptSource | SkippedFile:
         carriage_returns=data.count(b"\r"),
         has_mark=data.startswith(b"\xef\xbb\xbf"),
     )
+
+
+def _text(data: bytes, path: str) -> str:
+    """Returns the text of a prompt.
+
+    Raises:
+        CacheunitError: it is not a text, or is empty.
+    """
+    if b"\0" in data:
+        raise fail("not a text: it has a null character", path=path)
+    text = decode(data, path)
+    if not text.strip():
+        raise fail("the file is empty", path=path)
+    return text
 
 
 def _data_file(file: NamedFile, suffix: str) -> ToolSource | SkippedFile:
