@@ -22,7 +22,7 @@ from cacheunit_build.cli.scaffolding.names import prefix_name, stem_of
 from cacheunit_build.cli.scaffolding.new_files import manifest_text
 from cacheunit_build.cli.scaffolding.partials import templates_with_partials
 from cacheunit_build.cli.scaffolding.prefixes import NewPrefix
-from cacheunit_build.cli.scaffolding.shared_text import shared_passages, similar_blocks
+from cacheunit_build.cli.scaffolding.shared_text import Passage, shared_passages, similar_blocks
 from cacheunit_build.cli.scaffolding.template_text import TemplateNames, literal_template, rendered
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.manifest import parse_manifest
@@ -261,10 +261,10 @@ def test_tool_files_are_known_by_their_content_and_go_to_the_prompt(project: Pro
 
 def test_tool_files_of_the_project_stay_where_they_are(project: Project, given_files: Path) -> None:
     tool = json.dumps(TOOL_FILES["anthropic.json"])
-    project.write({"schemas/c.json": tool, "a.md": "A.\n"})
+    project.write({"schemas/c.json": tool, "a.md": "A.\n", "build/o.json": json.dumps(TOOL_FILES["openai.json"])})
     write(given_files, {"d.json": json.dumps(TOOL_FILES["mcp.json"])})
-    assert project.run("init", "a.md", "schemas", given_files / "d.json").code == 0
-    assert manifests(project)["a"]["tools"] == ["schemas/c.json", "tools/d.json"]
+    assert project.run("init", "a.md", "schemas", given_files / "d.json", "build/o.json").code == 0
+    assert manifests(project)["a"]["tools"] == ["schemas/c.json", "tools/d.json", "tools/o.json"]
     assert project.read("tools/d.json") == (given_files / "d.json").read_bytes()
     assert not project.path("tools/c.json").exists()
 
@@ -555,6 +555,19 @@ def test_a_passage_goes_as_far_as_the_same_prompts_have_the_same_blocks() -> Non
     assert found[0].starts == {"a": 4, "b": 4, "c": 4}
     same = shared_passages({"a": f"A.\n\n{both}", "b": both})
     assert [passage.text for passage in same] == [both]
+
+
+def test_a_passage_ends_where_a_gap_differs_or_other_prompts_have_the_next_block_too() -> None:
+    both = f"{LONG}\n{OTHER}"
+    gaps = shared_passages({"a": both, "b": f"{LONG}\n\n{OTHER}"})
+    assert {passage.text for passage in gaps} == {LONG, OTHER}
+    alone = shared_passages({"a": both, "b": both, "c": f"C.\n\n{OTHER}"})
+    assert {(passage.text, len(passage.starts)) for passage in alone} == {(LONG, 2), (OTHER, 3)}
+
+
+def test_a_text_that_partials_would_change_is_written_without_them() -> None:
+    wrong = Passage(text="other", starts={"a": 0})
+    assert templates_with_partials({"a": "A text."}, [wrong], lambda _name: False) == ({"a": "A text."}, {})
 
 
 def test_blocks_with_nearly_the_same_words_are_found() -> None:

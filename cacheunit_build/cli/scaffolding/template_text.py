@@ -64,7 +64,7 @@ def template_names(text: str, path: str, first_line: int) -> TemplateNames:
         references += parsed.find_all(kind)
     required = [node for node in references if not getattr(node, "ignore_missing", False)]
     names = {name for node in required for name in _fixed_names(node.template)}
-    variables = meta.find_undeclared_variables(parsed) - environment.globals.keys()
+    variables = meta.find_undeclared_variables(parsed)
     return TemplateNames(variables=tuple(sorted(variables)), templates=tuple(sorted(names)))
 
 
