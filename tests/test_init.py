@@ -259,6 +259,27 @@ def test_tool_files_are_known_by_their_content_and_go_to_the_prompt(project: Pro
     assert sorted(tool["name"] for tool in request["tools"]) == [*"abcdefg", "web_search"]
 
 
+def test_a_request_gives_its_tools_and_its_prompt_by_key(project: Project, given_files: Path) -> None:
+    request = {
+        "model": "m",
+        "messages": [{"role": "system", "content": "One.\nTwo."}],
+        "tools": TOOL_FILES["flat.json"],
+    }
+    write(given_files, {"request.json": json.dumps(request)})
+    file = given_files / "request.json"
+    remarks = succeeded(project.run("init", file, f"{file}#messages[0].content"))
+    assert f'note: {file}: only its tools are taken; "{file}#messages[0].content" is a text in it' in remarks
+    assert manifests(project)["request/messages-0-content"]["tools"] == ["tools/request.json"]
+    assert built_texts(project) == {"request/messages-0-content": "One.\nTwo."}
+
+
+def test_names_of_tools_in_the_configuration_of_an_agent_are_no_tools(project: Project, given_files: Path) -> None:
+    write(given_files, {"agent.yaml": "tools: [search, {name: fetch}]\nprompt: |\n  One.\n  Two.\n", "a.md": "A.\n"})
+    remarks = succeeded(project.run("init", given_files))
+    assert f'agent.yaml: it has no tools; its texts can be named, such as "{given_files}/agent.yaml#prompt"' in remarks
+    assert project.run("init", f"{given_files}/agent.yaml#prompt").code == 0
+
+
 def test_tool_files_of_the_project_stay_where_they_are(project: Project, given_files: Path) -> None:
     tool = json.dumps(TOOL_FILES["anthropic.json"])
     project.write({"schemas/c.json": tool, "a.md": "A.\n", "build/o.json": json.dumps(TOOL_FILES["openai.json"])})

@@ -117,9 +117,15 @@ def written_keys(keys: Sequence[str | int]) -> str:
     return text
 
 
-def prompt_like_keys(document: Document) -> list[str]:
-    """Returns the expressions of the texts that may be prompts: those of several lines, and long ones."""
-    return [written_keys(keys) for keys, text in _all_texts(document.value, ()) if _may_be_prompt(text)]
+def prompt_like_keys(document: Document, without: Keys | None = None) -> list[str]:
+    """Returns the expressions of the texts that may be prompts: those of several lines, and long ones.
+
+    Args:
+        document: the file.
+        without: keys below which no text is one.
+    """
+    texts = ((keys, text) for keys, text in _all_texts(document.value, ()) if _may_be_prompt(text))
+    return [written_keys(keys) for keys, _ in texts if without is None or keys[: len(without)] != without]
 
 
 def _texts(document: Document, parts: Sequence[KeyPart], keys: Keys, value: object) -> Iterator[Keys]:

@@ -94,6 +94,10 @@ def tool_lines(tools: Sequence[ToolSource], prefixes: Sequence[NewPrefix], paths
         prefixes: the new prefixes, with their tools.
         paths: the path in the project of each tool file.
     """
+    for tool in tools:
+        if tool.text_key is not None:
+            shown = tool.file.shown
+            yield f'note: {shown}: only its tools are taken; "{shown}#{tool.text_key}" is a text in it'
     groups: dict[tuple[str, ...], list[int]] = {}
     for tool in tools:
         path = paths[tool.file.path]

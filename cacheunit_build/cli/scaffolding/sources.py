@@ -82,11 +82,19 @@ class PromptSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSource:
-    """A file with tools."""
+    """A file with tools.
+
+    Attributes:
+        file: the file.
+        data: its bytes.
+        tools: its tools.
+        text_key: the key of a text beside the tools that may be a prompt; None where there is none.
+    """
 
     file: NamedFile
     data: bytes
     tools: tuple[Tool, ...]
+    text_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +238,10 @@ def _data_file(file: NamedFile, suffix: str) -> ToolSource | SkippedFile:
         return SkippedFile(shown=file.shown, reason=f"cannot be read: {error.faults[0].message}")
     if suffix != ".toml" and _has_tools(document):
         tools = parse_tools(parse_data(data, file.shown, floats=True), known_tool_keys(()))
-        return ToolSource(file=file, data=data, tools=tools)
+        _, keys = listed_tools(document)
+        return ToolSource(
+            file=file, data=data, tools=tools, text_key=next(iter(prompt_like_keys(document, keys)), None)
+        )
     texts = prompt_like_keys(document)
     example = f"{file.shown}#{texts[0]}" if texts else None
     if file.in_folder:
@@ -243,17 +254,15 @@ def _data_file(file: NamedFile, suffix: str) -> ToolSource | SkippedFile:
 def _has_tools(document: Document) -> bool:
     """Returns whether the values of a file are tools, by their form.
 
-    {"name", "inputSchema"}, {"type": "function", "function": {…}}   a tool
-    a list with a tool, {"tools": […]}, JSON-RPC                     tools
-    {"name", "version"}, [{"role", "content"}]                       no tools
+    {"name", "inputSchema"}, {"type": "function", "function": {…}}      a tool
+    a list with a tool, {"tools": […]} with one, JSON-RPC               tools
+    {"name", "version"}, [{"role", "content"}], {"tools": ["search"]}   no tools
     """
     value = document.value
-    try:
-        listed, _ = listed_tools(document)
-    except CacheunitError:
-        return True  # the list of a server that is not complete
-    if listed is not value:
-        return True
+    if isinstance(value, dict) and "jsonrpc" in value:
+        value = value.get("result")
+    if isinstance(value, dict) and isinstance(value.get("tools"), list):
+        value = value["tools"]
     return any(map(_is_tool, value)) if isinstance(value, list) else _is_tool(value)
 
 
