@@ -17,6 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cacheunit_build.cli.scaffolding.document_keys import parse_expression, texts_at, written_keys
 from cacheunit_build.cli.scaffolding.integrations import ProjectPlace, github_workflow, hook_config, hook_exclude
 from cacheunit_build.cli.scaffolding.names import prefix_name, stem_of
 from cacheunit_build.cli.scaffolding.new_files import manifest_text
@@ -24,6 +25,7 @@ from cacheunit_build.cli.scaffolding.partials import templates_with_partials
 from cacheunit_build.cli.scaffolding.prefixes import NewPrefix
 from cacheunit_build.cli.scaffolding.shared_text import Passage, shared_passages, similar_blocks
 from cacheunit_build.cli.scaffolding.template_text import TemplateNames, literal_template, rendered
+from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.environment import DeterministicEnvironment
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from conftest import CommandResult, Project
+
+    from cacheunit_build.domain.document import Keys
 
 DOCS = Path(__file__).parent.parent / "docs"
 SETTINGS = {"cacheunit.toml": 'targets = ["anthropic-1024"]\n'}
@@ -445,6 +449,38 @@ def test_a_wrong_key_is_an_error_with_the_line_of_the_nearest_value(
     assert f"config.yaml{message}\n" in errors
     assert ("hint:" in errors) == (hint is not None)
     assert f"hint: {hint}" in errors or hint is None
+
+
+def nested_keys() -> st.SearchStrategy[object]:
+    """Returns mappings and lists with texts in them; no key has both kinds of quotes."""
+    key = st.text(st.sampled_from('a.*[]#0 -"é'), max_size=3) | st.sampled_from(["a'b", "0", "'"])
+    return st.recursive(
+        st.text(max_size=2), lambda inner: st.dictionaries(key, inner, max_size=3) | st.lists(inner, max_size=2)
+    )
+
+
+@given(nested_keys())
+def test_each_text_of_a_file_is_found_by_its_expression(value: object) -> None:
+    document = Document(path="f.yaml", value=value)
+
+    def texts(part: object, keys: Keys = ()) -> list[Keys]:
+        items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        return (
+            [keys] if isinstance(part, str) else [found for key, item in items for found in texts(item, (*keys, key))]
+        )
+
+    for keys in filter(None, texts(value)):
+        assert texts_at(document, parse_expression(written_keys(keys), "f.yaml")) == [keys]
+
+
+@given(st.text(st.sampled_from("a.*[]\"'0 b"), max_size=8))
+def test_any_expression_finds_texts_or_is_an_error(expression: str) -> None:
+    document = Document(path="f.yaml", value={"a": ["x", {"b": "y", "0": "z"}], "b": {"a.b": "w"}, "n": 1})
+    try:
+        found = texts_at(document, parse_expression(expression, "f.yaml"))
+    except CacheunitError:
+        return
+    assert found
 
 
 def test_a_key_of_another_file_is_an_error(project: Project, given_files: Path) -> None:
