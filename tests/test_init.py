@@ -294,6 +294,14 @@ def test_tool_files_of_the_project_stay_where_they_are(project: Project, given_f
     assert not project.path("tools/c.json").exists()
 
 
+def test_links_in_an_argument_change_nothing(project: Project, tmp_path: Path) -> None:
+    tool = json.dumps(TOOL_FILES["anthropic.json"])
+    project.write({**SETTINGS, "agent/a.md": "A.\n", "agent/c.json": tool, "templates/t.md": "x"})
+    (tmp_path / "link").symlink_to(project.root)
+    assert project.run("init", tmp_path / "link").code == 0
+    assert {name: manifest["tools"] for name, manifest in manifests(project).items()} == {"agent/a": ["agent/c.json"]}
+
+
 TWO_AGENTS = {
     "support/agent.md": "Support.\n",
     "support/tools/find.json": json.dumps(TOOL_FILES["anthropic.json"]),

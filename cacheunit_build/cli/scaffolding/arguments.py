@@ -73,8 +73,9 @@ def _split(folder: Path, argument: Path) -> tuple[Path, str | None]:
 
 
 def _absolute(folder: Path, text: str) -> Path:
-    """Returns an absolute path without `.` and `..`; links are not followed."""
-    return type(folder)(os.path.abspath(folder / text))  # noqa: PTH100 - resolve() would follow links
+    """Returns the absolute path of a folder, or of a file, without `.`, `..` and links in front of its name."""
+    path = folder / text
+    return path.resolve() if path.is_dir() else path.parent.resolve() / path.name
 
 
 def _files_in(folder: Path, shown: str, skipped: Collection[Path]) -> Iterator[NamedFile]:

@@ -186,10 +186,11 @@ def tool_paths(root: Path, tools: Sequence[ToolSource], generated: Collection[st
 
 def _path_inside(root: Path, file: Path, generated: Collection[str]) -> str | None:
     """Returns the path of a file relative to the root; None for one that a manifest cannot name."""
-    if file.resolve() != file or not file.is_relative_to(root):
+    target = file.resolve()
+    if not target.is_relative_to(root):
         return None
     try:
-        path = normal_path(file.relative_to(root).as_posix())
+        path = normal_path(target.relative_to(root).as_posix())
     except CacheunitError:
         return None
     return None if path.startswith(tuple(f"{folder}/" for folder in generated)) else path
