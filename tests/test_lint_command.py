@@ -127,6 +127,102 @@ def test_the_prefixes_of_this_repository_have_no_errors(cacheunit: Cacheunit, py
     assert ran.code == 0, ran.out
 
 
+# Settings
+
+
+def test_strict_fails_for_warnings_and_not_for_info(shop: Project) -> None:
+    assert shop.run("lint", "--strict", "--ignore", "CU101").code == 1
+    assert shop.run("lint", "--strict", "--ignore", "CU101,CU102,CU203").code == 0
+    shop.write({"templates/a.md.j2": "For example: 2026-11-30\n"})
+    ran = shop.run("lint", "--strict")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "0 errors, 0 warnings, 1 info")
+
+
+def test_settings_make_lint_strict_and_the_command_line_wins(shop: Project) -> None:
+    shop.write({"cacheunit.toml": "[lint]\nstrict = true\n"})
+    assert shop.run("lint", "--select", "CU102").code == 1
+    assert shop.run("lint", "--select", "CU102", "--no-strict").code == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "expected"),
+    [
+        ('select = ["CU1"]', (), ["CU101", "CU102"]),
+        ('select = ["volatile"]\nignore = ["date"]', (), ["CU101"]),
+        ('select = ["CU1"]', ("--select", "CU2"), ["CU203"]),
+        ('select = ["CU101"]', ("--ignore", "CU1"), []),
+        ('ignore = ["CU102"]', ("--ignore", "CU203"), ["CU101"]),
+        ('ignore = ["CU102"]', ("--select", "CU102"), ["CU102"]),
+        ('ignore = ["CU102"]', ("--select", "CU1"), ["CU101"]),
+        ('ignore = ["CU1"]', ("--select", "CU102"), ["CU102"]),
+    ],
+)
+def test_settings_select_rules_and_the_command_line_wins(
+    shop: Project, settings: str, arguments: tuple[str, ...], expected: list[str]
+) -> None:
+    shop.write({"cacheunit.toml": f"[lint]\n{settings}\n"})
+    assert lint_codes(shop, *arguments) == expected
+
+
+def severities(project: Project, *arguments: str) -> dict[str, str]:
+    ran = project.run("lint", "--format", "json", *arguments)
+    return {violation["code"]: violation["severity"] for violation in ran.json["findings"]}
+
+
+def test_settings_replace_the_usual_severity_of_rules(shop: Project) -> None:
+    shop.write({"cacheunit.toml": '[lint.severity]\nCU1 = "info"\ndate = "error"\n'})
+    assert severities(shop) == {"CU101": "info", "CU102": "error", "CU203": "warning"}
+    assert shop.run("lint", "--ignore", "CU102").code == 0
+    assert shop.run("lint", "--select", "CU102").code == 1
+
+
+def test_a_milder_or_more_severe_case_of_a_rule_stays_one_step_away_from_its_severity(shop: Project) -> None:
+    shop.write({"templates/a.md.j2": "For example: 2026-11-30\n", "cacheunit.toml": '[lint.severity]\nCU102="error"\n'})
+    assert severities(shop) == {"CU102": "warning"}
+    shop.write({"templates/a.md.j2": "Today is 2026-11-30.\n", "cacheunit.toml": '[lint.severity]\nCU102="info"\n'})
+    assert severities(shop, "--select", "CU102") == {"CU102": "warning"}
+
+
+def test_the_gate_decides_by_the_usual_severity_of_a_rule_whatever_the_settings_make_of_it(shop: Project) -> None:
+    shop.write({"cacheunit.toml": 'gate = ["CU102"]\n[lint.severity]\nCU102 = "info"\n'})
+    ran = shop.run("build")
+    assert (ran.code, ran.err.startswith("error: templates/a.md.j2:2: CU102")) == (2, True)
+    shop.write({"templates/a.md.j2": "For example: 2026-11-30\n"})
+    shop.write({"cacheunit.toml": 'gate = ["CU102"]\n[lint.severity]\nCU102 = "error"\n'})
+    assert shop.run("build").code == 0
+
+
+def test_each_unknown_rule_of_the_settings_is_a_fault_with_its_line_and_a_hint(shop: Project) -> None:
+    lines = ['gate = ["CU9"]', "[lint]", 'select = ["tiemstamp"]', 'ignore = ["CU1",', '"xx"]', "[lint.severity]"]
+    shop.write({"cacheunit.toml": "\n".join([*lines, 'dates = "info"', 'CU102 = "info"', 'date = "error"', ""])})
+    ran = shop.run("lint")
+    assert (ran.code, ran.out) == (2, "")
+    faults = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert faults == [
+        'error: cacheunit.toml:3: unknown rule "tiemstamp" in "lint.select"',
+        'error: cacheunit.toml:4: unknown rule "xx" in "lint.ignore"',
+        'error: cacheunit.toml:7: unknown rule "dates" in "lint.severity"',
+        'error: cacheunit.toml:9: "date" and "CU102" in "lint.severity" are the same rule',
+        'error: cacheunit.toml:1: unknown rule "CU9"',
+    ]
+    assert ran.err.count("hint: did you mean ") == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('severity = {CU1 = "off"}', "\"lint.severity.CU1\" must be 'error', 'warning' or 'info', not 'off'"),
+        ("strict = 1", '"lint.strict" must be true or false, not 1'),
+        ('selct = ["CU1"]', 'unknown key "selct"'),
+        ('select = "CU1"', "\"lint.select\" must be a list, not 'CU1'"),
+    ],
+)
+def test_wrong_values_of_lint_settings_are_faults_with_their_line(shop: Project, settings: str, message: str) -> None:
+    shop.write({"cacheunit.toml": f"[lint]\n{settings}\n"})
+    ran = shop.run("lint")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, f"error: cacheunit.toml:2: {message}")
+
+
 # Formats
 
 

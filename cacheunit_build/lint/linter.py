@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.project import compile_or_fail, manifest_names
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.selection import Selection
+from cacheunit_build.lint.configuration import LintOptions, lint_configuration
 from cacheunit_build.lint.context import LintContext
 from cacheunit_build.lint.divergence import similar_pairs
-from cacheunit_build.lint.gate_rules import gate_codes
 from cacheunit_build.lint.inputs import read_prefix_inputs
 from cacheunit_build.lint.prefix_linter import PrefixLinter, token_counter
-from cacheunit_build.lint.registry import RuleSelection
 from cacheunit_build.lint.results import LintResult, Location, Violation
 from cacheunit_build.lint.rule import SEVERITIES
 from cacheunit_build.lint.rules.cu2_leaks import SECRET
@@ -30,13 +29,14 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, SecretScanner
     from cacheunit_build.lint.inputs import PrefixInputs, VariantInputs
+    from cacheunit_build.lint.registry import RuleSelection
     from cacheunit_build.lint.rule import Problem
 
 
 def lint(
     adapters: Adapters,
     selection: Selection | None = None,
-    rules: RuleSelection | None = None,
+    options: LintOptions | None = None,
     *,
     scan_secrets: SecretScanner | None = None,
     progress: ProgressCallback | None = None,
@@ -46,20 +46,19 @@ def lint(
     Args:
         adapters: the outside world.
         selection: which prefixes and targets; everything if None. Rules about the whole project need everything.
-        rules: which rules to report; all if None.
+        options: what the command line decides; the settings decide the rest.
         scan_secrets: finds secrets; if None, a note says that only those of a certain form were looked for.
         progress: called with the number of manifests compiled, and of all.
 
     Raises:
-        CacheunitError: every fault in the sources, since only what compiles can be linted; or in their gate.
+        CacheunitError: every fault in the sources, since only what compiles can be linted; or in rules of the settings.
     """
-    selection, rules = selection or Selection(), rules or RuleSelection()
-    compiled = compile_or_fail(adapters, selection, progress)
-    gate_codes(compiled.settings)
-    violations = lint_compiled(adapters, compiled, rules, scan_secrets)
-    secrets_wanted = rules.includes(SECRET.code)
+    compiled = compile_or_fail(adapters, selection or Selection(), progress)
+    configuration = lint_configuration(compiled.settings, options or LintOptions())
+    violations = lint_compiled(adapters, compiled, configuration.rules, scan_secrets)
+    secrets_wanted = configuration.rules.includes(SECRET.code)
     notes = () if scan_secrets or not secrets_wanted else ("secrets were checked by their form only",)
-    return LintResult(violations=violations, notes=notes)
+    return LintResult(violations=configuration.with_severities(violations), notes=notes, strict=configuration.strict)
 
 
 def lint_compiled(

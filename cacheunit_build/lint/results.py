@@ -83,15 +83,18 @@ class LintResult:
     Attributes:
         violations: in the order of their locations.
         notes: checks that were skipped, one sentence each.
+        strict: whether warnings too are a failure.
     """
 
     violations: tuple[Violation, ...]
     notes: tuple[str, ...] = ()
+    strict: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether no violation is an error."""
-        return all(violation.severity != "error" for violation in self.violations)
+        """Whether no violation is an error, or a warning where that is a failure too."""
+        failures = ("error", "warning") if self.strict else ("error",)
+        return all(violation.severity not in failures for violation in self.violations)
 
     def count(self, severity: Severity) -> int:
         """Returns the number of violations with this severity."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     "--select", metavar="RULES", multiple=True, help="Check only these rules or groups: CU101, CU1, volatile."
 )
 @click.option("--ignore", metavar="RULES", multiple=True, help="Skip these rules or groups.")
+@click.option(
+    "--strict/--no-strict", default=None, help="Fail for warnings too. Default: as in the settings, else only errors."
+)
 @click.option("--codes", "list_rules", is_flag=True, help="List all rules and exit.")
 @format_options("text", "json", "markdown", "github", "sarif")
 @with_context
@@ -35,15 +38,17 @@ def lint(
     ignore: tuple[str, ...],
     form: str,
     *,
+    strict: bool | None,
     list_rules: bool,
 ) -> int:
     """Show what would break the cache or leak information, where, and how to fix it."""
     from cacheunit_build.adapters.system.secret_scanner import secret_scanner
+    from cacheunit_build.lint.configuration import LintOptions
     from cacheunit_build.lint.linter import lint as lint_project
     from cacheunit_build.lint.registry import select_rules
     from cacheunit_build.lint.results import LintResult
 
-    rules = select_rules(select, ignore)
+    options = LintOptions(rules=select_rules(select, ignore), strict=strict)
     if list_rules:
         return _list_rules(form)
     changed = narrowed(context, selection, since)
@@ -51,7 +56,7 @@ def lint(
         result = (
             LintResult(violations=())
             if changed is None
-            else lint_project(context.adapters(), changed, rules, scan_secrets=secret_scanner(), progress=progress)
+            else lint_project(context.adapters(), changed, options, scan_secrets=secret_scanner(), progress=progress)
         )
     for note in result.notes:
         context.remark(f'note: {note}; run: pip install "cacheunit-build[secrets]"')
