@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.manifest import Variant
-    from cacheunit_build.domain.protocols import Adapters, SecretScanner
+    from cacheunit_build.domain.protocols import CompileInputs, SecretScanner
     from cacheunit_build.domain.source_map import SourceLine, SourceMaps
     from cacheunit_build.lint.results import Location
     from cacheunit_build.lint.segment import Segment
@@ -31,7 +31,11 @@ class LintContext:
     """
 
     def __init__(
-        self, adapters: Adapters, compiled: CompiledProject, rules: RuleSelection, scan_secrets: SecretScanner | None
+        self,
+        adapters: CompileInputs,
+        compiled: CompiledProject,
+        rules: RuleSelection,
+        scan_secrets: SecretScanner | None,
     ) -> None:
         self.targets = compiled.targets
         self.sources = SourceTexts(adapters.files.read)

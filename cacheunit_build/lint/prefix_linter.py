@@ -46,13 +46,13 @@ class PrefixLinter:
         self.inputs = inputs
         self._manifest = inputs.manifest
         self._context = context
-        self._text_matches = cache(_text_matches)
+        self._matches_of = cache(_text_matches)
         self._credentials = cache(lambda segment: tuple(credential_matches(segment)))
 
     def violations(self) -> Iterator[Violation]:
         """Yields every violation, including those that a comment suppresses."""
         for variant in self.inputs.variants:
-            for segment, match in self._matches(variant):
+            for segment, match in self.text_matches(variant):
                 prefix = self._manifest.name if segment.kind == "tool" else variant.variant.name
                 yield Violation.of(match, self.location(variant, segment, match), prefix, match.subject)
             yield from self._credentials_elsewhere(variant)
@@ -65,13 +65,13 @@ class PrefixLinter:
 
     # Rules about texts
 
-    def _matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
+    def text_matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
         """Yields the matches of all text rules; those in tools for the first variant only, since all share them."""
         tools = self.inputs.tools if variant is self.inputs.variants[0] else ()
         for segment in (*variant.segments, *tools):
             credentials = self._credentials(segment)
             others = (
-                *self._text_matches(segment),
+                *self._matches_of(segment),
                 *control_token_matches(segment, self._control_tokens(variant, segment)),
                 *secret_matches(segment, self._context.scan_secrets),
             )
@@ -154,7 +154,7 @@ class PrefixLinter:
     def _volatile_matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
         """Yields the matches of volatile text that are neither examples nor turned off."""
         for segment in (*self.inputs.tools, *variant.segments):
-            for match in self._text_matches(segment):
+            for match in self._matches_of(segment):
                 if is_volatile(match) and not self._context.is_ignored(
                     match.rule.code, self.location(variant, segment, match)
                 ):
