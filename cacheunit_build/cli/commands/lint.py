@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @click.option(
     "--strict/--no-strict", default=None, help="Fail for warnings too. Default: as in the settings, else only errors."
 )
-@click.option("--fix", is_flag=True, help="Replace in the sources what has a certain replacement, and show what is left.")
+@click.option(
+    "--fix", is_flag=True, help="Replace in the sources what has a certain replacement, and show what is left."
+)
 @click.option(
     "--diff", "only_diff", is_flag=True, help="Show what --fix would change as a text diff; fail if there is anything."
 )
@@ -74,9 +76,7 @@ def _lint(context: Context, selection: Selection, options: LintOptions) -> LintR
     from cacheunit_build.lint.linter import lint as lint_project
 
     with ProgressBar(context) as progress:
-        result = lint_project(
-            context.adapters(), selection, options, scan_secrets=secret_scanner(), progress=progress
-        )
+        result = lint_project(context.adapters(), selection, options, scan_secrets=secret_scanner(), progress=progress)
     _print_notes(context, result)
     return result
 
