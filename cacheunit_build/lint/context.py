@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.protocols import CompileInputs, SecretScanner
     from cacheunit_build.domain.source_map import SourceLine, SourceMaps
+    from cacheunit_build.lint.edits import Edit
     from cacheunit_build.lint.results import Location
     from cacheunit_build.lint.segment import Segment
     from cacheunit_build.lint.suppressions import Suppressions
@@ -53,7 +54,7 @@ class LintContext:
             self._suppressions[path] = parse_suppressions(self.sources.text(path), path)
         return self._suppressions[path]
 
-    def is_suppressed(self, code: str, location: Location) -> bool:
+    def is_suppressed(self, code: str, location: Location | Edit) -> bool:
         """Returns whether a comment suppresses a rule at a location."""
         return self.suppressions(location.path).suppresses(code, location.line)
 

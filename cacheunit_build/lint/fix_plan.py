@@ -237,16 +237,14 @@ class _Planner:
         keys = keys_of(linter, variant)
         taken: dict[TextKey, set[Place]] = {}
         for segment, match in self._matches(linter, variant):
-            location = linter.location(variant, segment, match)
-            if self._version.context.is_suppressed(match.rule.code, location):
-                continue
             try:
                 fix = self._fix(keys[id(segment)], variant, segment, match, taken)
             except UncertainFixError as error:
-                if report:
+                location = linter.location(variant, segment, match)
+                if report and not self._version.context.is_suppressed(match.rule.code, location):
                     self.unfixed.append(Unfixed.at(location, match.rule.code, str(error)))
                 continue
-            if fix is not None:
+            if not self._version.context.is_suppressed(match.rule.code, fix.edit):
                 self.found.append(fix)
                 yield fix
 
@@ -269,8 +267,8 @@ class _Planner:
 
     def _fix(
         self, key: TextKey, variant: VariantInputs, segment: Segment, match: Match, taken: dict[TextKey, set[Place]]
-    ) -> _Fix | None:
-        """Returns how to fix a match; None where a comment suppresses its rule at the place.
+    ) -> _Fix:
+        """Returns how to fix a match, whether or not a comment suppresses its rule at the place.
 
         Raises:
             UncertainFixError: a person has to decide.
@@ -284,8 +282,6 @@ class _Planner:
         place, value = found
         used.add(place)
         number, column = self._places.line_of(place)
-        if self._version.context.suppressions(place.path).suppresses(match.rule.code, number):
-            return None
         edit = Edit(
             code=match.rule.code,
             path=place.path,

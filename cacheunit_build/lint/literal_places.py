@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.lint.source_locator import context_length, occurrences
@@ -37,6 +36,23 @@ class Place:
     end: int
 
 
+class _Same(NamedTuple):
+    """How often a line of a text has the same part, and how many of these stand in front of one of them."""
+
+    number: int
+    position: int
+
+
+def _same_on_line(text: str, span: tuple[int, int]) -> _Same:
+    """Returns how often the line around `text[start:end]` has the same characters, and which of these they are."""
+    start, end = span
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    part = text[start:end]
+    before = text.count(part, first, start)
+    return _Same(before + 1 + text.count(part, end, len(text) if last < 0 else last), before)
+
+
 class LiteralPlaces:
     """Finds places in the parts of source files that hold text: no code, no comments, no keys.
 
@@ -50,6 +66,7 @@ class LiteralPlaces:
         self._templates = templates
         self._values: dict[str, list[TextValue]] = {}
         self._line_starts: dict[str, list[int]] = {}
+        self._found: dict[tuple[SourceLine, str], list[tuple[TextValue, int, int]]] = {}
 
     def find(
         self, line: SourceLine, text: str, span: tuple[int, int], taken: Collection[Place]
@@ -62,9 +79,13 @@ class LiteralPlaces:
             span: start and end of the part in `text`.
             taken: places of other parts of the text, which are preferred less.
         """
+        candidates = self._candidates(line, text[slice(*span)])
+        same = _same_on_line(text, span)
+        if len(candidates) == same.number:  # the first in the text is the first in the source, and so on
+            candidates = candidates[same.position : same.position + 1]
         source = self._sources.text(line.path)
         best: tuple[tuple[int, bool], Place, TextValue] | None = None
-        for value, start, end in self._candidates(line, text[slice(*span)]):
+        for value, start, end in candidates[:_MOST_COMPARED]:
             place = Place(path=line.path, start=start, end=end)
             score = (context_length(source, value.start, (start, end), text, span), place not in taken)
             if best is None or score > best[0]:
@@ -79,19 +100,25 @@ class LiteralPlaces:
 
     def _candidates(self, line: SourceLine, part: str) -> list[tuple[TextValue, int, int]]:
         """Returns each place on a line that spells a part; else each in the texts that begin there or next."""
+        key = (line, part)
+        if key not in self._found:
+            self._found[key] = self._places_near(line, part) if part else []
+        return self._found[key]
+
+    def _places_near(self, line: SourceLine, part: str) -> list[tuple[TextValue, int, int]]:
         starts = self._starts_of_lines(line.path)
-        if not part or line.line > len(starts):
+        if line.line > len(starts):
             return []
         start = starts[line.line - 1]
-        end = starts[line.line] if line.line < len(starts) else len(self._sources.text(line.path))
+        last = len(self._sources.text(line.path))
+        end = starts[line.line] if line.line < len(starts) else last
         values = self._values_of(line.path)
         on_line = [value for value in values if value.start < end and value.end > start]
-        found = list(islice(self._spelled(line.path, part, on_line, start, end), _MOST_COMPARED))
+        found = [*self._spelled(line.path, part, on_line, start, end)]
         if found or self._is_template(line.path):
             return found
         around = on_line or [value for value in values if value.start >= end][:1]
-        last = len(self._sources.text(line.path))
-        return list(islice(self._spelled(line.path, part, around, start, last), _MOST_COMPARED))
+        return [*self._spelled(line.path, part, around, start, last)]
 
     def _spelled(
         self, path: str, part: str, values: Sequence[TextValue], start: int, end: int

@@ -51,7 +51,9 @@ def _notes(row: Row, hints: Mapping[str, str], reasons: Reasons) -> list[str]:
     """Returns the hints of a row that the table below does not have, and why it was not fixed, each once."""
     violations = row.violations
     own = [f"hint: {item.hint}" for item in violations if item.hint != hints.get(item.code)]
-    left = [f"not fixed: {reason}" for item in violations if (reason := reasons.get((item.code, item.path, item.line)))]
+    left = [
+        f"not fixed: {reason}" for item in violations for reason in reasons.get((item.code, item.path, item.line), ())
+    ]
     return list(dict.fromkeys([*own, *left]))
 
 
