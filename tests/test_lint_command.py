@@ -245,10 +245,97 @@ def violation(message: str = "message", **other: Any) -> Violation:
     return Violation(**fields | other)
 
 
-def test_text_shows_how_many_prefixes_have_a_violation() -> None:
-    assert "message (in 2 prefixes)" in plain_text(
-        lint_blocks(LintResult(violations=(violation(prefixes=("a", "b")),)))
+def shown(*violations: Violation, verbose: bool = False, width: int = 100) -> list[str]:
+    return plain_text(lint_blocks(LintResult(violations=violations), verbose=verbose), width).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "expected"),
+    [
+        (("a",), "message"),
+        (("a", "b"), "message (in a, b)"),
+        (("a@x=1", "a@x=2", "b"), "message (in a ×2, b)"),
+    ],
+)
+def test_text_folds_the_prefixes_and_variants_that_have_a_violation(prefixes: tuple[str, ...], expected: str) -> None:
+    assert shown(violation(variants=prefixes))[0] == f"templates/a.md.j2:3:5: error CU101: {expected}"
+
+
+def test_text_has_one_row_for_the_same_finding_in_many_places_and_verbose_has_all() -> None:
+    violations = [violation(line=line) for line in range(1, 27)]
+    assert shown(*violations)[0] == "templates/a.md.j2:1, 2, 3 and 23 more: error CU101: message"
+    assert "CU101: message" not in "\n".join(shown(*violations)[1:])
+    assert [line for line in shown(*violations, verbose=True) if line.endswith("CU101: message")] == [
+        f"templates/a.md.j2:{line}:5: error CU101: message" for line in range(1, 27)
+    ]
+
+
+def test_text_folds_more_than_three_messages_of_a_rule_in_a_file_and_keeps_severities_apart() -> None:
+    three = [violation(f"message {line}", line=line) for line in range(1, 4)]
+    assert [line.rpartition(": ")[2] for line in shown(*three)[:3]] == ["message 1", "message 2", "message 3"]
+    milder = violation("mild", line=9, severity="warning")
+    lines = shown(*three, violation("message 4", line=7, prefixes=("b",)), milder)
+    assert lines[:2] == [
+        "templates/a.md.j2:1, 2, 3 and 1 more: error CU101: message 1, and 3 more like it (in a, b)",
+        "templates/a.md.j2:9:5: warning CU101: mild",
+    ]
+    assert lines[-1] == "4 errors, 1 warning, 0 info"
+
+
+def test_text_folds_the_targets_of_a_finding() -> None:
+    violations = [violation(f"for {name}: few tokens", code="CU403", target=name) for name in ("x", "y", "z")]
+    assert shown(*violations)[0] == (
+        "templates/a.md.j2:3: error CU403: for x: few tokens, and 2 more like it (3 targets)"
     )
+
+
+def test_text_shows_the_first_twenty_files_of_a_rule_and_how_many_more() -> None:
+    violations = [violation(path=f"templates/{number:02d}.md.j2") for number in range(25)]
+    lines = shown(*violations)
+    assert lines[19] == "templates/19.md.j2:3:5: error CU101: message"
+    assert lines[20] == "error CU101: 5 more in 5 files; -v shows all"
+    assert len([line for line in shown(*violations, verbose=True) if "CU101: message" in line]) == 25
+
+
+def test_each_hint_is_shown_once() -> None:
+    usual = RULES["CU101"].hint
+    lines = shown(*(violation(line=line) for line in (1, 2)), violation("other"))
+    assert [line for line in lines if "do it" in line] == ["CU101  timestamp  do it"]
+    lines = shown(violation("x", line=1), violation("y", line=2, hint=usual), violation("z", line=3, hint="do it"))
+    assert [line for line in lines if "do it" in line or usual in line] == [
+        "  hint: do it",
+        f"CU101  timestamp  {usual}",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_no_line_of_the_text_is_wider_than_the_width(width: int) -> None:
+    long = violation("word " * 60, path=f"templates/{'folder/' * 20}a.md.j2", hint="a hint " * 30)
+    assert max(map(len, shown(long, violation("x" * 300, hint="h" * 300), width=width))) <= width
+
+
+def test_variants_and_targets_are_folded_in_text_and_json_keeps_every_violation(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    day = "Day 2026-11-30, a long line of text. "
+    project.write(
+        {
+            "prefixes/support/agent.yaml": (
+                "system: agent.md.j2\npadding: 'off'\ntargets: [openai, qwen, mistral]\n"
+                f"matrix: {{locale: [{', '.join(f'l{number}' for number in range(29))}]}}\n"
+            ),
+            "templates/agent.md.j2": f"{day * 26}\nserver{{{{ locale }}}}.corp.local\n",
+        }
+    )
+    ran = project.run("lint")
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert len(lines) < 30
+    assert "and 28 more like it (in support/agent ×29)" in re.sub(r"\n +", " ", ran.out)
+    codes = lint_codes(project)
+    assert codes.count("CU202") == 29
+    assert len(codes) > 29
 
 
 def test_output_to_a_pipe_has_no_colour(shop: Project) -> None:

@@ -250,8 +250,9 @@ def test_values_of_a_matrix_are_left_alone_since_they_name_variants(prompt: Proj
         ("{{ x }} `{{ y }}`\n", "variables: {x: &v 'A &amp; b', y: *v}\n", '"a" would change in other places too'),
         (
             "{{ x }}\n",
-            "targets: [openai-legacy]\nvariables: {x: &v 'A &amp; b'}\noptions: {response_format: "
-            "{type: json_schema, json_schema: {name: x, schema: {type: object, description: *v}}}}\n",
+            "targets: [openai-legacy]\nvariables: {x: &v 'A &amp; b'}\n"  # noqa: ISC004 - one manifest
+            "options:\n  response_format:\n    type: json_schema\n"
+            "    json_schema: {name: x, schema: {type: object, description: *v}}\n",
             "values that are no text would change too",
         ),
     ],

@@ -220,7 +220,8 @@ def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]
         # min() returns the first of equals: the violation of the first prefix, variant and target.
         worst = min(group, key=lambda violation: SEVERITIES.index(violation.severity))
         names = {name for violation in group for name in violation.prefixes}
-        merged.append(replace(worst, prefixes=_fold_variants(names, variant_names)))
+        prefixes = _fold_variants(names, variant_names)
+        merged.append(replace(worst, prefixes=prefixes, variants=tuple(sorted(names))))
     merged.sort(key=lambda violation: (violation.path, violation.line, violation.column, violation.code))
     return _merge_repeated_characters(merged)
 

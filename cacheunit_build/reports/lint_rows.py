@@ -9,7 +9,7 @@ from cacheunit_build.reports.folding import MOST_ROWS, fold_names
 from cacheunit_build.reports.formatting import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from cacheunit_build.lint.results import Violation
 
@@ -59,17 +59,19 @@ def position_text(path: str, positions: Sequence[tuple[int, int]]) -> str:
     return f"{path}:{', '.join(map(str, lines[:_MOST_LINES]))}{more}"
 
 
-def prefixes_text(violations: Iterable[Violation]) -> str:
-    """Returns the folded names of the prefixes that have a violation, in brackets; empty where one prefix has it."""
-    names = dict.fromkeys(name for violation in violations for name in violation.prefixes)
-    own = [name for name in names if name.partition("@")[0] == name or name.partition("@")[0] not in names]
-    return f" (in {fold_names(own)})" if len(own) > 1 else ""
+def prefixes_text(violations: Collection[Violation]) -> str:
+    """Returns the folded names of what has violations: ` (in support/agent ×6, review)`; empty for one prefix alone."""
+    names = dict.fromkeys(name for violation in violations for name in violation.variants or violation.prefixes)
+    targets = {violation.target for violation in violations}
+    parts = [f"in {fold_names(names)}"] if len(names) > 1 else []
+    parts += [f"{len(targets):,} targets"] if len(targets) > 1 else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def folded_rows(violations: Iterable[Violation]) -> list[Row]:
     """Returns violations in one row for each rule, severity, file and message, in the order of the first ones.
 
-    Where that would be more than three for a rule in a file, they are one.
+    Where that would be more than three for a rule in a file, or one for each target, they are one.
     """
     groups: dict[tuple[str, ...], dict[str, list[Violation]]] = {}
     for violation in violations:
@@ -77,7 +79,8 @@ def folded_rows(violations: Iterable[Violation]) -> list[Row]:
         groups.setdefault(key, {}).setdefault(violation.message, []).append(violation)
     rows: list[Row] = []
     for messages in groups.values():
-        if len(messages) <= _MOST_MESSAGES:
+        has_targets = any(item.target for items in messages.values() for item in items)
+        if len(messages) <= (1 if has_targets else _MOST_MESSAGES):
             rows += (Row(violations=tuple(items)) for items in messages.values())
         else:
             together = sorted((item for items in messages.values() for item in items), key=_position)
