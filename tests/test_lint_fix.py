@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import subprocess
 import unicodedata
 from html import unescape
 from typing import TYPE_CHECKING, Any
@@ -149,7 +151,9 @@ def test_more_of_one_kind_than_one_run_of_a_rule_finds_are_all_replaced(prompt: 
         ("\u0e01\u200b\u0e02\n", "the characters beside it may need it"),
         ("\U0001f600\u200da\n", "the characters beside it may need it"),
         ("a\U000e0041\n", "it can hide text: look at that first"),
-        ("`x = '\\u0027\\u0027'`\n", "a quotation mark may end a text in code"),
+        ("`x = '\\u0027\\u0027'`\n", "a quotation mark may end a text in quotes"),
+        ('{"q": "say &quot;hi&quot;"}\n', "a quotation mark may end a text in quotes"),
+        ("<a title='it&#39;s'>\n", "a quotation mark may end a text in quotes"),
         ("&lt;|im_start|&gt;\n", "it would cause CU308 control-token"),
         ("a&#64;laden.velowerk-muster.de\n", "it would cause CU203 e-mail"),
     ],
@@ -363,6 +367,25 @@ def test_diff_shows_the_edits_writes_nothing_and_fails_if_there_are_any(prompt: 
     fix(prompt)
     ran = prompt.run("lint", "--diff")
     assert (ran.code, ran.out, ran.err) == (0, "", "nothing would be fixed\n")
+
+
+def test_the_diff_shows_no_part_of_a_secret(prompt: Project) -> None:
+    secret = f"ghp_{hashlib.sha256(b'a').hexdigest()[:36]}"
+    prompt.write({"templates/a.md.j2": f"A &amp; b\nSign in with {secret}\n"})
+    ran = prompt.run("lint", "--diff")
+    assert " Sign in with \u2026" in ran.out.splitlines()
+    assert secret[4:12] not in ran.out + ran.err
+    assert secret in prompt.read("templates/a.md.j2").decode()
+
+
+def test_without_a_changed_prefix_nothing_is_fixed(prompt: Project) -> None:
+    prompt.write({"templates/a.md.j2": "A &amp; b\n"})
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *arguments], cwd=prompt.root, check=True)
+    report = fix(prompt, "--changed-since", "HEAD")
+    assert report == {"findings": [], "fixed": [], "unfixed": []}
+    assert prompt.read("templates/a.md.j2") == b"A &amp; b\n"
 
 
 def test_json_has_every_replacement(prompt: Project) -> None:

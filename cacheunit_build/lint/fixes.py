@@ -7,7 +7,7 @@ is reported. A file is edited only if the project then still compiles, and no te
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import manifest_names, read_project
@@ -20,6 +20,7 @@ from cacheunit_build.lint.edits import EditedFiles, EditedProject, edited
 from cacheunit_build.lint.fix_plan import LintedVersion, plan_fixes
 from cacheunit_build.lint.linter import lint, lint_result
 from cacheunit_build.lint.registry import RULES
+from cacheunit_build.lint.results import LintResult
 from cacheunit_build.lint.rules.cu3_characters import MIXED_NORMALIZATION
 from cacheunit_build.lint.segment import MOST_MATCHES
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles, SecretScanner
     from cacheunit_build.lint.edits import Edit
     from cacheunit_build.lint.fix_plan import FixPlan, Unfixed
-    from cacheunit_build.lint.results import LintResult
 
 _MOST_ROUNDS = 100
 """More rounds than any text needs: each one can find what the one before uncovered, or the next 500 of one kind."""
@@ -45,13 +45,15 @@ class FixResult:
         before: path -> the bytes of each file that changes.
         after: path -> the bytes that it is to have.
         left: the violations that are left with these bytes.
+        folders: the folders of manifests and templates.
     """
 
-    edits: tuple[Edit, ...]
-    unfixed: tuple[Unfixed, ...]
-    before: Mapping[str, bytes]
-    after: Mapping[str, bytes]
-    left: LintResult
+    edits: tuple[Edit, ...] = ()
+    unfixed: tuple[Unfixed, ...] = ()
+    before: Mapping[str, bytes] = field(default_factory=dict)
+    after: Mapping[str, bytes] = field(default_factory=dict)
+    left: LintResult = LintResult(violations=())  # noqa: RUF009 - a frozen value
+    folders: tuple[str, ...] = ()
 
 
 def find_fixes(
@@ -90,6 +92,7 @@ def find_fixes(
         before={path: adapters.files.read(path) or b"" for path in after},
         after=after,
         left=left,
+        folders=(fixer.version.compiled.settings.prefixes, fixer.version.compiled.settings.templates),
     )
 
 
@@ -105,7 +108,7 @@ def write_fixes(files: ProjectFiles, result: FixResult) -> None:
         for path, data in result.before.items():
             if files.fingerprint(path) != fingerprint(data):
                 raise fail("the file changed while it was being fixed", path=path, hint="run it again")
-        for folder in sorted({path.rpartition("/")[0] for path in result.after}):
+        for folder in result.folders:
             files.remove_leftovers(folder)
         files.commit(result.after, (), None)
 

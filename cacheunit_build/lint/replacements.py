@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ENTITY_REST = re.compile(r"#?\w{1,32};")
 """What makes an entity of an `&` in front of it."""
+_HTML_TAG = re.compile(r"<[A-Za-z][^<>]*=[^<>]*>")
+"""A tag with an attribute."""
 _TEMPLATE_MARKS = frozenset("{}%#")
 """Characters that may begin or end code in a template."""
 _SYNTAX = frozenset(string.punctuation)
@@ -61,7 +63,15 @@ def _entity(segment: Segment, match: Match) -> str:
         raise UncertainFixError(f'"{character}" may begin code')
     if character == "&" and _ENTITY_REST.match(after):
         raise UncertainFixError("the text behind it would become an entity")
+    if character in "\"'" and _may_end_quote(segment, match, character):
+        raise UncertainFixError("a quotation mark may end a text in quotes")
     return character
+
+
+def _may_end_quote(segment: Segment, match: Match, mark: str) -> bool:
+    """Returns whether a quotation mark on this line may end a text that began before: in HTML, or behind an odd `"`."""
+    in_html = _HTML_TAG.search(segment.line_around(match.start)) is not None
+    return in_html or (mark == '"' and segment.line_before(match.start).count('"') % 2 == 1)
 
 
 def _invisible(segment: Segment, match: Match) -> str:
@@ -112,7 +122,7 @@ def _unescaped(segment: Segment, match: Match) -> str:
     r"""Returns the characters of escapes such as `\u00e9`."""
     characters = "".join(chr(int(code, 16)) for code in match.subject.split("\\u")[1:])
     if "'" in characters and segment.in_code(match.start):
-        raise UncertainFixError("a quotation mark may end a text in code")
+        raise UncertainFixError("a quotation mark may end a text in quotes")
     if characters.endswith("&") and _ENTITY_REST.match(segment.text[match.end : match.end + 40]):
         raise UncertainFixError("the text behind it would become an entity")
     return characters

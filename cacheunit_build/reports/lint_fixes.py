@@ -6,6 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.document import decode
+from cacheunit_build.lint.certain_secrets import certain_secrets
 from cacheunit_build.reports.formatting import plural
 from cacheunit_build.reports.layout import Verbatim
 from cacheunit_build.reports.lint import lint_blocks, lint_json
@@ -53,11 +54,21 @@ def summary(fixes: FixResult, *, written: bool) -> str:
 
 
 def diff_blocks(fixes: FixResult) -> list[Block]:
-    """Returns a text diff for each file that would change."""
+    """Returns a text diff for each file that would change; keys and tokens in it are left out."""
     return [
-        Verbatim(diff_lines(decode(fixes.before[path], path), decode(data, path), name=path))
+        Verbatim(diff_lines(_shown_text(fixes.before[path], path), _shown_text(data, path), name=path))
         for path, data in sorted(fixes.after.items())
     ]
+
+
+def _shown_text(data: bytes, path: str) -> str:
+    """Returns the text of a file without secrets of a certain form, in as many lines."""
+    text = decode(data, path)
+    parts, done = [], 0
+    for secret in certain_secrets(text):
+        parts += [text[done : secret.start], "\u2026", "\n" * text.count("\n", secret.start, secret.end)]
+        done = secret.end
+    return "".join([*parts, text[done:]])
 
 
 def fixes_json(fixes: FixResult) -> dict[str, Any]:

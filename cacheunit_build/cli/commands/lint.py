@@ -60,11 +60,11 @@ def lint(
     if list_rules:
         return _list_rules(form)
     changed = narrowed(context, selection, since)
+    if fix or only_diff:
+        return _fix(context, changed, options, form, only_diff=only_diff)
     if changed is None:
         _print_result(context, LintResult(violations=()), form)
         return OK
-    if fix or only_diff:
-        return _fix(context, changed, options, form, only_diff=only_diff)
     result = _lint(context, changed, options)
     _print_result(context, result, form)
     return OK if result.ok else DIFFERENT
@@ -86,14 +86,18 @@ def _print_notes(context: Context, result: LintResult) -> None:
         context.remark(f'note: {note}; run: pip install "cacheunit-build[secrets]"')
 
 
-def _fix(context: Context, selection: Selection, options: LintOptions, form: str, *, only_diff: bool) -> int:
+def _fix(context: Context, selection: Selection | None, options: LintOptions, form: str, *, only_diff: bool) -> int:
     """Fixes what is certain, or shows that; returns the exit code."""
     from cacheunit_build.adapters.system.secret_scanner import secret_scanner
-    from cacheunit_build.lint.fixes import find_fixes, write_fixes
+    from cacheunit_build.lint.fixes import FixResult, find_fixes, write_fixes
 
     adapters = context.adapters()
     with ProgressBar(context) as progress:
-        fixes = find_fixes(adapters, selection, options, scan_secrets=secret_scanner(), progress=progress)
+        fixes = (
+            FixResult()
+            if selection is None
+            else find_fixes(adapters, selection, options, scan_secrets=secret_scanner(), progress=progress)
+        )
     _print_notes(context, fixes.left)
     if only_diff:
         _print_fixes(context, fixes, form, only_diff=True)
