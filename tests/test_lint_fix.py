@@ -341,6 +341,14 @@ def test_text_shows_what_was_fixed_what_is_left_and_why(prompt: Project) -> None
     assert prompt.run("lint", "--fix", "--ignore", "CU1,CU401").out.endswith("nothing was fixed\n")
 
 
+def test_lint_says_which_rules_have_a_fix(prompt: Project) -> None:
+    prompt.write({"templates/a.md.j2": "A &amp; b\u200bc {{ '\\r' }}\n"})
+    assert prompt.run("lint").out.splitlines()[-1] == '"cacheunit lint --fix" fixes what is certain of CU301, CU302'
+    assert prompt.run("lint", "--select", "CU306").out.splitlines()[-1] == "1 error, 0 warnings, 0 info"
+    rules = prompt.run("lint", "--codes", "--format", "json").json["codes"]
+    assert [rule["code"] for rule in rules if rule["fixable"]] == ["CU301", "CU302", "CU305", "CU307", "CU309"]
+
+
 def test_the_exit_code_is_for_what_is_left(prompt: Project) -> None:
     prompt.write({"templates/a.md.j2": "A &amp; b\n"})
     assert prompt.run("lint", "--fix", "--strict").code == 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.lint.registry import RULES
+from cacheunit_build.lint.replacements import FIXABLE
 from cacheunit_build.reports.formatting import markdown_table, plural
 from cacheunit_build.reports.github import Level, annotation
 from cacheunit_build.reports.layout import Block, Table, columns
@@ -31,7 +32,7 @@ def lint_blocks(result: LintResult, *, verbose: bool = False, reasons: Reasons |
     Args:
         result: what to show.
         verbose: whether to show every violation on a line of its own.
-        reasons: why violations were not fixed, where that was asked for.
+        reasons: why violations were not fixed; None where no fix was asked for.
     """
     rows = [Row(violations=(item,)) for item in result.violations] if verbose else folded_rows(result.violations)
     hints = _table_hints(result.violations)
@@ -44,7 +45,13 @@ def lint_blocks(result: LintResult, *, verbose: bool = False, reasons: Reasons |
                 lines.append(f"  {note}")
             shown.add(note)
     table = Table(rows=[(code, RULES[code].name, hint) for code, hint in hints.items()])
-    return [lines, table, [summary(result)]]
+    return [lines, table, [summary(result), *(_fixable(result) if reasons is None else ())]]
+
+
+def _fixable(result: LintResult) -> list[str]:
+    """Returns a line that says for which violations `--fix` may help; none where it cannot."""
+    codes = sorted({violation.code for violation in result.violations} & FIXABLE)
+    return [f'"cacheunit lint --fix" fixes what is certain of {", ".join(codes)}'] if codes else []
 
 
 def _notes(row: Row, hints: Mapping[str, str], reasons: Reasons) -> list[str]:
@@ -150,6 +157,7 @@ def rules_json() -> dict[str, Any]:
                 "name": rule.name,
                 "meaning": rule.meaning,
                 "hint": rule.hint,
+                "fixable": rule.code in FIXABLE,
             }
             for rule in RULES.values()
         ]
