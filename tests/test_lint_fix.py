@@ -14,8 +14,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.domain.document import decode
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.lint.edits import Edit, edited
+from cacheunit_build.lint.fixes import FixResult, write_fixes
 from cacheunit_build.templating.literal_text import literal_spans
 
 if TYPE_CHECKING:
@@ -302,6 +305,15 @@ def test_all_files_are_written_or_none(prompt: Project, monkeypatch: pytest.Monk
     assert prompt.files() == before
 
 
+def test_a_file_that_changed_in_the_meantime_is_not_overwritten(prompt: Project) -> None:
+    path = "templates/a.md.j2"
+    prompt.write({path: "A &amp; b, by somebody else\n"})
+    result = FixResult(before={path: b"A &amp; b\n"}, after={path: b"A & b\n"})
+    with pytest.raises(CacheunitError, match=r"a\.md\.j2: the file changed while it was being fixed"):
+        write_fixes(DiskFiles(prompt.root), result)
+    assert prompt.read(path) == b"A &amp; b, by somebody else\n"
+
+
 def test_a_project_with_faults_is_not_changed(prompt: Project) -> None:
     prompt.write({"templates/a.md.j2": "A &amp; b\n", "prefixes/b.yaml": "system: no.md.j2\n"})
     before = prompt.snapshot()
@@ -429,13 +441,13 @@ def is_same_but_for_fixes(before: str, after: str) -> bool:
     return bare(before) == bare(after)
 
 
-def code_of(template: str) -> list[str]:
-    """Returns what a template has between its literal parts, without white space that it strips."""
+def code_of(template: str) -> str:
+    """Returns what a template has between its literal parts, without white space."""
     parts, end = [], 0
     for start, stop in literal_spans(template):
         parts.append(template[end:start])
         end = stop
-    return [part.strip() for part in (*parts, template[end:]) if part.strip()]
+    return re.sub(r"\s", "", "".join([*parts, template[end:]]))
 
 
 PIECES = st.sampled_from(

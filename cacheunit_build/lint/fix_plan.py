@@ -235,10 +235,9 @@ class _Planner:
     def fixes(self, linter: PrefixLinter, variant: VariantInputs, *, report: bool) -> Iterator[_Fix]:
         """Yields the replacements in the texts of a variant; with `report`, collects what needs a person too."""
         keys = keys_of(linter, variant)
-        taken: dict[TextKey, set[Place]] = {}
         for segment, match in self._matches(linter, variant):
             try:
-                fix = self._fix(keys[id(segment)], variant, segment, match, taken)
+                fix = self._fix(keys[id(segment)], variant, segment, match)
             except UncertainFixError as error:
                 location = linter.location(variant, segment, match)
                 if report and not self._version.context.is_suppressed(match.rule.code, location):
@@ -265,9 +264,7 @@ class _Planner:
                 matches = decomposed_characters(segment)
                 yield from ((segment, match) for match in matches if match.message in composed)
 
-    def _fix(
-        self, key: TextKey, variant: VariantInputs, segment: Segment, match: Match, taken: dict[TextKey, set[Place]]
-    ) -> _Fix:
+    def _fix(self, key: TextKey, variant: VariantInputs, segment: Segment, match: Match) -> _Fix:
         """Returns how to fix a match, whether or not a comment suppresses its rule at the place.
 
         Raises:
@@ -275,12 +272,10 @@ class _Planner:
         """
         text = replacement(segment, match)
         line = segment.tool_line or self._version.context.source_line(variant.variant, segment, match.start)
-        used = taken.setdefault(key, set())
-        found = None if line is None else self._places.find(line, segment.text, (match.start, match.end), used)
+        found = None if line is None else self._places.find(line, segment.text, (match.start, match.end))
         if found is None:
             raise UncertainFixError(_WRITTEN_BY_CODE)
         place, value = found
-        used.add(place)
         number, column = self._places.line_of(place)
         edit = Edit(
             code=match.rule.code,

@@ -12,7 +12,7 @@ from cacheunit_build.parsing.text_values import TextValue, text_values
 from cacheunit_build.templating.literal_text import literal_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.lint.source_locator import SourceTexts
@@ -68,28 +68,24 @@ class LiteralPlaces:
         self._line_starts: dict[str, list[int]] = {}
         self._found: dict[tuple[SourceLine, str], list[tuple[TextValue, int, int]]] = {}
 
-    def find(
-        self, line: SourceLine, text: str, span: tuple[int, int], taken: Collection[Place]
-    ) -> tuple[Place, TextValue] | None:
+    def find(self, line: SourceLine, text: str, span: tuple[int, int]) -> tuple[Place, TextValue] | None:
         """Returns where `text[start:end]` is written, and the part of the file that it is in; None where it is not.
 
         Args:
             line: the source line that it comes from; in YAML and JSON, that of the key of its text is enough.
             text: the rendered text, whose characters around `span` tell equal places apart.
             span: start and end of the part in `text`.
-            taken: places of other parts of the text, which are preferred less.
         """
         candidates = self._candidates(line, text[slice(*span)])
         same = _same_on_line(text, span)
         if len(candidates) == same.number:  # the first in the text is the first in the source, and so on
             candidates = candidates[same.position : same.position + 1]
         source = self._sources.text(line.path)
-        best: tuple[tuple[int, bool], Place, TextValue] | None = None
+        best: tuple[int, Place, TextValue] | None = None
         for value, start, end in candidates[:_MOST_COMPARED]:
-            place = Place(path=line.path, start=start, end=end)
-            score = (context_length(source, value.start, (start, end), text, span), place not in taken)
-            if best is None or score > best[0]:
-                best = score, place, value
+            context = context_length(source, value.start, (start, end), text, span)
+            if best is None or context > best[0]:
+                best = context, Place(path=line.path, start=start, end=end), value
         return None if best is None else best[1:]
 
     def line_of(self, place: Place) -> tuple[int, int]:

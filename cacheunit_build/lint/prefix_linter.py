@@ -46,7 +46,7 @@ class PrefixLinter:
         self.inputs = inputs
         self._manifest = inputs.manifest
         self._context = context
-        self._matches_of = cache(_text_matches)
+        self._text_matches = cache(_text_matches)
         self._credentials = cache(lambda segment: tuple(credential_matches(segment)))
 
     def violations(self) -> Iterator[Violation]:
@@ -71,7 +71,7 @@ class PrefixLinter:
         for segment in (*variant.segments, *tools):
             credentials = self._credentials(segment)
             others = (
-                *self._matches_of(segment),
+                *self._text_matches(segment),
                 *control_token_matches(segment, self._control_tokens(variant, segment)),
                 *secret_matches(segment, self._context.scan_secrets),
             )
@@ -154,7 +154,7 @@ class PrefixLinter:
     def _volatile_matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
         """Yields the matches of volatile text that are neither examples nor turned off."""
         for segment in (*self.inputs.tools, *variant.segments):
-            for match in self._matches_of(segment):
+            for match in self._text_matches(segment):
                 if is_volatile(match) and not self._context.is_ignored(
                     match.rule.code, self.location(variant, segment, match)
                 ):
