@@ -66,8 +66,7 @@ _EXAMPLE_WORD = re.compile(
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",
     re.IGNORECASE,
 )
-MOST_MATCHES = 500
-"""The most matches of one pattern in one text."""
+_MOST_MATCHES = 500
 _LINE_CONTEXT = 160
 """Characters of a line that are read on each side of a match, since a line may be a whole document."""
 
@@ -161,7 +160,11 @@ class Segment:
 
     def finditer(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         """Yields the matches of a pattern, the first 500 at most: what is repeated so often is one problem."""
-        return islice(pattern.finditer(self.text), MOST_MATCHES)
+        return islice(pattern.finditer(self.text), _MOST_MATCHES)
+
+    def is_cut(self, count: int) -> bool:
+        """Returns whether so many matches of a pattern may not be all that there are."""
+        return count >= _MOST_MATCHES
 
     def in_code(self, offset: int) -> bool:
         """Returns whether a character is in a code block or in backticks."""
