@@ -11,7 +11,7 @@ from cacheunit_build.diff.artifact_diff import ArtifactDiff
 from cacheunit_build.diff.results import Difference, DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import LOCK_VERSION
+from cacheunit_build.domain.file_names import LOCK_VERSION, manifest_path
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.selection import Selection
 from cacheunit_build.lockfile.drift import drift_between
@@ -121,6 +121,7 @@ def diff(
         sources=comparison.sources(differences),
         faults=old.faults,
         notes=(*baseline.notes, *old.notes, *_lock_note(old), *_version_note(old.locked)),
+        prefixes=compiled.settings.prefixes,
     )
 
 
@@ -261,7 +262,7 @@ class _Comparison:
         if self._old.snapshot is None:
             return next(iter(faults), None)
         compiled = self._old.snapshot.compiled
-        path = f"{compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
+        path = manifest_path(compiled.settings.prefixes, key[0])
         if path not in compiled.manifests or path in compiled.complete:
             return None
         return next((fault for fault in faults if fault.path == path), next(iter(faults), None))

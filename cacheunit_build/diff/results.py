@@ -98,6 +98,7 @@ class DiffResult:
         sources: the artifacts that use each changed source.
         faults: the faults of the old sources, by today's rules.
         notes: further remarks.
+        prefixes: the folder of manifests.
     """
 
     against: str
@@ -105,6 +106,7 @@ class DiffResult:
     sources: Mapping[str, tuple[ArtifactKey, ...]] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    prefixes: str = "prefixes"
 
     @property
     def affected(self) -> tuple[str, ...]:

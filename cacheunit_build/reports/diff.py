@@ -1,4 +1,4 @@
-"""The report of `diff`: text, JSON, Markdown for a pull request, and annotations on the changed source lines."""
+"""The report of `diff`: text, JSON, and Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.folding import fold_names
 from cacheunit_build.reports.formatting import faults_json, markdown_table, price_text, with_former_keys
-from cacheunit_build.reports.github import annotation
 from cacheunit_build.reports.layout import Block, Table
 from cacheunit_build.reports.text_diff import diff_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from cacheunit_build.diff.results import Difference, DiffResult, FirstChange
     from cacheunit_build.domain.lock import LockEntry
@@ -150,11 +149,20 @@ def _costs(item: Difference) -> tuple[str, str]:
 
 
 def _cost(value: float | None, sign: str, price: Price | None) -> str:
-    if value is None:
+    amount = None if value is None else in_currency(value, price)
+    return amount_text(amount, sign, None if price is None else price.currency)
+
+
+def in_currency(cost: float, price: Price | None) -> float:
+    """Returns a cost in money; where there is no price, in prices of one uncached input token, as it is."""
+    return cost if price is None else cost * price.input / MILLION
+
+
+def amount_text(amount: float | None, sign: str, currency: str | None) -> str:
+    """Returns an amount of money, or of prices of a token where there is no currency; a question mark for None."""
+    if amount is None:
         return "?"
-    if price is None:
-        return f"{value:{sign},.0f}"
-    return f"{value * price.input / MILLION:{sign},.4g} {price.currency}"
+    return f"{amount:{sign},.0f}" if currency is None else f"{amount:{sign},.4g} {currency}"
 
 
 def _first_change(item: Difference) -> str:
@@ -246,30 +254,3 @@ def diff_markdown(diff: DiffResult) -> str:
         "\n".join(f"- {markdown_text(line)}" for line in notes),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) -> str:
-    """Returns a notice on each source line at which artifacts begin to differ.
-
-    Args:
-        diff: the result.
-        repository_path: returns the path in the repository of a path in the project.
-    """
-    by_line: dict[tuple[str, int], list[Difference]] = {}
-    for item in diff.differences:
-        source = None if item.first is None else item.first.source
-        if source is not None:
-            by_line.setdefault((repository_path(source.path), source.line), []).append(item)
-    return "\n".join(
-        annotation("notice", *map(_sentence, items), path=path, line=line, title="prompt cache")
-        for (path, line), items in sorted(by_line.items())
-    )
-
-
-def _sentence(item: Difference) -> str:
-    """Returns what a change does to the cache, in one sentence."""
-    name = f"{readable_name(item.prefix)} for {item.target}"
-    if item.still_cached is None or item.recomputed is None:
-        return f"{name}: unknown how many tokens are still cached"
-    estimate = "~" if item.estimated else ""
-    return f"{name}: {estimate}{item.still_cached:,} tokens still cached, {estimate}{item.recomputed:,} recomputed"

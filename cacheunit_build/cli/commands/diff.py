@@ -10,15 +10,9 @@ import click
 from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, read_file, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
-from cacheunit_build.cli.output import (
-    append_job_summary,
-    print_blocks,
-    print_escaped,
-    print_faults,
-    print_json,
-    print_text,
-)
+from cacheunit_build.cli.output import print_blocks, print_escaped, print_faults, print_json, print_text
 from cacheunit_build.cli.project_code import encoder_loader
+from cacheunit_build.cli.pull_request_output import print_code_quality, print_github_diff
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
 from cacheunit_build.domain.protocols import OldVersion
@@ -44,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--text", "texts", is_flag=True, help="Show the rendered texts too, with white space made visible.")
 @price_option
 @jobs_option
-@format_options("text", "json", "markdown", "github")
+@format_options("text", "json", "markdown", "github", "gitlab")
 @with_context
 def diff(
     context: Context,
@@ -97,8 +91,11 @@ def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: 
     elif form == "markdown":
         print_escaped(reports.diff_markdown(result))
     elif form == "github":
-        print_escaped(reports.diff_annotations(result, context.repository_path))
-        append_job_summary(reports.diff_markdown(result))
+        print_github_diff(context, result)
+    elif form == "gitlab":
+        from cacheunit_build.reports.gitlab import diff_gitlab
+
+        print_code_quality(context, diff_gitlab(result, context.repository_path), reports.diff_blocks(result))
     elif only_names:
         print_text(*result.affected)
     else:

@@ -1,0 +1,63 @@
+"""Where the differences that `diff` finds are shown in the sources, and their annotations in a GitHub workflow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacheunit_build.domain.file_names import LOCK_FILE, manifest_path, readable_name
+from cacheunit_build.domain.source_map import SourceLine
+from cacheunit_build.reports.github import annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cacheunit_build.diff.results import Difference, DiffResult
+
+
+def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) -> str:
+    """Returns a notice on each source line that `difference_place` names, for all artifacts that differ there.
+
+    Args:
+        diff: the result.
+        repository_path: returns the path in the repository of a path in the project.
+    """
+    by_line: dict[tuple[str, int], list[Difference]] = {}
+    for item in diff.differences:
+        place = difference_place(item, diff.prefixes)
+        if place is not None:
+            by_line.setdefault((repository_path(place.path), place.line), []).append(item)
+    return "\n".join(
+        annotation("notice", *map(difference_sentence, items), path=path, line=line, title="prompt cache")
+        for (path, line), items in sorted(by_line.items())
+    )
+
+
+def difference_place(item: Difference, prefixes: str) -> SourceLine | None:
+    """Returns the source line at which a difference is shown; None where it is not known.
+
+    That is the line that was changed, the start of the manifest of an added or renamed artifact, and the start of the
+    lock for a removed one.
+
+    Args:
+        item: the difference.
+        prefixes: the folder of manifests.
+    """
+    if item.kind == "removed":
+        return SourceLine(path=LOCK_FILE, line=1)
+    if item.kind in ("added", "renamed"):
+        return SourceLine(path=manifest_path(prefixes, item.prefix), line=1)
+    return None if item.first is None else item.first.source
+
+
+def difference_sentence(item: Difference) -> str:
+    """Returns what a change does to the cache, in one sentence."""
+    name = f"{readable_name(item.prefix)} for {item.target}"
+    if item.kind == "removed":
+        return f"{name}: removed"
+    if item.still_cached is None or item.recomputed is None:
+        return f"{name}: unknown how many tokens are still cached"
+    kind = f"{item.kind}, " if item.kind in ("added", "renamed") else ""
+    estimate = "~" if item.estimated else ""
+    return (
+        f"{name}: {kind}{estimate}{item.still_cached:,} tokens still cached, {estimate}{item.recomputed:,} recomputed"
+    )
