@@ -32,7 +32,8 @@ from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.results import LintResult, Violation
 from cacheunit_build.reports.build import build_blocks, build_markdown
 from cacheunit_build.reports.check import check_blocks, check_markdown, review_annotations
-from cacheunit_build.reports.diff import diff_annotations, diff_blocks, diff_markdown
+from cacheunit_build.reports.diff import diff_blocks, diff_markdown
+from cacheunit_build.reports.diff_places import diff_annotations
 from cacheunit_build.reports.formatting import markdown_table
 from cacheunit_build.reports.layout import Table, plain_text
 from cacheunit_build.reports.sarif import lint_sarif

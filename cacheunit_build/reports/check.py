@@ -219,8 +219,8 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
 def drift_place(drift: Drift) -> str:
     """Returns the file at which a difference is shown: the first source that explains it.
 
-    For an added artifact, that is its manifest; for a removed one the lock, since its manifest may be gone. If no source
-    explains a difference, it is at its file in the build folder, or at the lock.
+    For an added artifact, that is its manifest; for a removed one the lock, since its manifest may be gone. What no
+    source explains is at its file in the build folder, or at the lock.
     """
     if drift.kind == "removed":
         return LOCK_FILE

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) -> str:
-    """Returns a notice on each source line that `difference_place` names, for all artifacts that differ there.
+    """Returns a notice on each source line that `difference_place` names, and a warning for each fault of old sources.
 
     Args:
         diff: the result.
@@ -26,10 +26,16 @@ def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) ->
         place = difference_place(item, diff.prefixes)
         if place is not None:
             by_line.setdefault((repository_path(place.path), place.line), []).append(item)
-    return "\n".join(
+    notices = [
         annotation("notice", *map(difference_sentence, items), path=path, line=line, title="prompt cache")
         for (path, line), items in sorted(by_line.items())
-    )
+    ]
+    # Without a place: their lines are those of the older version.
+    warnings = [
+        annotation("warning", str(fault).partition("\n")[0], title=f"error in {diff.against} under today's rules")
+        for fault in diff.faults
+    ]
+    return "\n".join([*notices, *warnings])
 
 
 def difference_place(item: Difference, prefixes: str) -> SourceLine | None:
@@ -53,11 +59,10 @@ def difference_sentence(item: Difference) -> str:
     """Returns what a change does to the cache, in one sentence."""
     name = f"{readable_name(item.prefix)} for {item.target}"
     if item.kind == "removed":
-        return f"{name}: removed"
+        return f"{name}, removed"
     if item.still_cached is None or item.recomputed is None:
         return f"{name}: unknown how many tokens are still cached"
-    kind = f"{item.kind}, " if item.kind in ("added", "renamed") else ""
+    if item.kind in ("added", "renamed"):
+        name = f"{name}, {item.kind}"
     estimate = "~" if item.estimated else ""
-    return (
-        f"{name}: {kind}{estimate}{item.still_cached:,} tokens still cached, {estimate}{item.recomputed:,} recomputed"
-    )
+    return f"{name}: {estimate}{item.still_cached:,} tokens still cached, {estimate}{item.recomputed:,} recomputed"

@@ -7,6 +7,7 @@ https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format (doc
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,6 +34,8 @@ Level = Literal["info", "minor", "major", "critical", "blocker"]
 """The severities of GitLab, the mildest first."""
 
 _LEVELS: dict[Severity, Level] = {"error": "critical", "warning": "minor", "info": "info"}
+_NUMBER = re.compile(r"[0-9][0-9,]*")
+"""A number in a message, such as a count of tokens, which may change while the issue stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class _Issue:
         level: how severe it is.
         path: the file, relative to the root of the repository.
         line: counts from 1.
-        subject: what the issue is about, without numbers that change with other lines of the file.
+        subject: what the issue is about. GitLab takes an issue with another subject for a new one.
     """
 
     check: str
@@ -70,7 +73,7 @@ def lint_gitlab(result: LintResult, repository_path: RepositoryPath) -> list[dic
             level=_LEVELS[violation.severity],
             path=repository_path(violation.path),
             line=violation.line,
-            subject=violation.message,
+            subject=_NUMBER.sub("0", violation.message),
         )
         for violation in result.violations
     )

@@ -81,7 +81,7 @@ def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: 
 
     for note in result.notes:
         context.remark(f"note: {note}")
-    if result.faults and form != "json":
+    if result.faults and form not in ("json", "github"):
         print_faults(result.faults)
         context.remark(
             f"\nnote: these are errors in {result.against} under today's rules; what they affect is shown as unknown\n"
