@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from cacheunit_build.diff.results import DiffResult
     from cacheunit_build.reports.layout import Block
 
-_MOST_SUMMARY_BYTES = 1024 * 1024
-"""The most bytes that GitHub shows as the summary of one step, and refuses beyond.
+_MOST_SUMMARY_BYTES = 1000 * 1024
+"""The most bytes of the summary of one step: GitHub refuses all of it beyond 1 MiB, and already near that.
 
-https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions (documented).
+https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#step-isolation-and-limits
+(documented), https://github.com/actions/runner/issues/4337 (measured by its author)
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.escaping import one_line
 from cacheunit_build.reports.diff import amount_text, in_currency
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def diff_outputs(diff: DiffResult) -> dict[str, str]:
         "affected": json.dumps(diff.affected),
         "still-cached": str(sum(item.still_cached or 0 for item in exact)) if exact else "",
         "recomputed": str(sum(item.recomputed or 0 for item in exact)) if exact else "",
-        "cost": "; ".join(_costs(diff.differences)),
+        "cost": one_line("; ".join(_costs(diff.differences))),
     }
 
 
