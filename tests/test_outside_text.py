@@ -303,12 +303,14 @@ def test_no_command_lets_outside_text_out(project: Project, name: str) -> None:
     for arguments in (
         *(("show", "--sources", "a"), ("show", "--tokens", "a"), ("lint",), ("lint", "--format", "markdown")),
         *(("targets",), ("targets", "own"), ("targets", "--format", "json"), ("lint", "--format", "sarif")),
+        *(("lint", "--format", "gitlab"), ("diff", "--format", "gitlab", "--against", "cacheunit.lock")),
         *(("show", name), (name,), ("build", f"--{name}"), ("build", "--format", name), ("-C", name, "build")),
         *(("count", name), ("diff", "--against", name), ("explain", "a", "--target", name), ("init", name)),
     ):
         assert_harmless(project, arguments)
     project.write({f"prefixes/{name.replace('/', '')}.yaml": manifest})
-    for arguments in (("build",), ("check", "--format", "json"), ("check", "--format", "markdown"), ("lint",)):
+    forms = ("json", "markdown", "gitlab")
+    for arguments in (("build",), *(("check", "--format", form) for form in forms), ("lint",)):
         assert_harmless(project, arguments)
 
 
