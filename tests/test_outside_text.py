@@ -309,9 +309,8 @@ def test_no_command_lets_outside_text_out(project: Project, name: str) -> None:
     ):
         assert_harmless(project, arguments)
     project.write({f"prefixes/{name.replace('/', '')}.yaml": manifest})
-    forms = ("json", "markdown", "gitlab")
-    for arguments in (("build",), *(("check", "--format", form) for form in forms), ("lint",)):
-        assert_harmless(project, arguments)
+    for command in (["build"], ["lint"], *(["check", "--format", form] for form in ("json", "markdown", "gitlab"))):
+        assert_harmless(project, tuple(command))
 
 
 def assert_harmless(project: Project, arguments: tuple[str, ...]) -> None:
