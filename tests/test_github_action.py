@@ -290,7 +290,7 @@ def matched(lines: str) -> list[dict[str, str]]:
 def test_problem_matchers_find_each_line_of_lint_with_its_severity_and_column(project: Project) -> None:
     text = "Hi \u202e there.\nOn 2026-11-30.\n"
     project.write({"prefixes/a.yaml": "system: a.md.j2\n", "templates/a.md.j2": text})
-    ran = project.run("lint")
+    ran = project.run("lint", "-v")
     expected = [
         {
             "file": item["path"],
