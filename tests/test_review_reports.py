@@ -164,7 +164,7 @@ def test_outputs_of_diff_have_the_numbers_of_its_report(
         "affected": '["a"]',
         "still-cached": str(change["still_cached"]),
         "recomputed": str(change["recomputed"]),
-        "cost": f"one-time {money['one_time']:,.4g} EUR\\nx=1, {money['per_million']:+,.4g} EUR\\nx=1 per 1M requests",
+        "cost": f"one-time {money['one_time']:+,.4g} EUR\\nx=1, {money['per_million']:+,.4g} EUR\\nx=1 per 1M requests",
     }
 
 

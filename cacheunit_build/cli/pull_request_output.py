@@ -47,7 +47,7 @@ def print_review(context: Context, form: str, markdown: str, result: BuildResult
 
 def print_github_diff(context: Context, result: DiffResult) -> None:
     """Prints the annotations of a diff; writes its table to the summary of the job, and the outputs of the step."""
-    from cacheunit_build.reports.diff import diff_markdown
+    from cacheunit_build.reports.diff_markdown import diff_markdown
     from cacheunit_build.reports.diff_outputs import diff_outputs
     from cacheunit_build.reports.diff_places import diff_annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.file_names import LOCK_FILE, manifest_path, readable_name
+from cacheunit_build.domain.file_names import LOCK_FILE, readable_name
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.reports.github import annotation
 
@@ -23,7 +23,7 @@ def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) ->
     """
     by_line: dict[tuple[str, int], list[Difference]] = {}
     for item in diff.differences:
-        place = difference_place(item, diff.prefixes)
+        place = difference_place(item)
         if place is not None:
             by_line.setdefault((repository_path(place.path), place.line), []).append(item)
     notices = [
@@ -38,21 +38,12 @@ def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) ->
     return "\n".join([*notices, *warnings])
 
 
-def difference_place(item: Difference, prefixes: str) -> SourceLine | None:
+def difference_place(item: Difference) -> SourceLine | None:
     """Returns the source line at which a difference is shown; None where it is not known.
 
-    That is the line that was changed, the start of the manifest of an added or renamed artifact, and the start of the
-    lock for a removed one.
-
-    Args:
-        item: the difference.
-        prefixes: the folder of manifests.
+    That of a removed artifact is the start of the lock, since its manifest may be gone.
     """
-    if item.kind == "removed":
-        return SourceLine(path=LOCK_FILE, line=1)
-    if item.kind in ("added", "renamed"):
-        return SourceLine(path=manifest_path(prefixes, item.prefix), line=1)
-    return None if item.first is None else item.first.source
+    return SourceLine(path=LOCK_FILE, line=1) if item.kind == "removed" else item.place
 
 
 def difference_sentence(item: Difference) -> str:

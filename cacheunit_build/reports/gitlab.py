@@ -103,7 +103,7 @@ def diff_gitlab(diff: DiffResult, repository_path: RepositoryPath) -> list[dict[
         diff: the result.
         repository_path: path in the project -> path in the repository.
     """
-    places = ((item, difference_place(item, diff.prefixes)) for item in diff.differences)
+    places = ((item, difference_place(item)) for item in diff.differences)
     return _report(
         _Issue(
             check=f"prompt-cache-{item.kind}",
