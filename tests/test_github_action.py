@@ -211,14 +211,14 @@ def test_the_action_runs_no_encoder_unless_it_is_told_to(
 def test_the_action_reports_a_change_and_fails_for_it_only_on_request(changed: Project, run_action: Any) -> None:  # noqa: ANN401
     ran = run_action("check diff", GITHUB_BASE_REF="dev", LINT="true")
     assert ran.code == 0
-    assert "| changed | `a` |" in ran.summary
+    assert "`a`" in ran.summary
     notices = [line.partition("::")[0] for line in ran.out.replace("::notice ", "").splitlines()]
     assert "file=prefixes/b.yaml,line=1,title=prompt cache" in notices
     assert "file=cacheunit.lock,line=1,title=prompt cache" in notices
     assert Path(ran.outputs.pop("report")).read_text(encoding="utf-8") == ran.summary
     sarif = json.loads(Path(ran.outputs.pop("sarif")).read_bytes())
     assert {result["ruleId"] for result in sarif["runs"][0]["results"]} >= {"CU403"}
-    assert re.fullmatch(r"one-time \S+( USD)?, \+\S+( USD)? per 1M requests.*", ran.outputs.pop("cost"))
+    assert re.fullmatch(r"one-time \+?\S+( USD)?, \+\S+( USD)? per 1M requests.*", ran.outputs.pop("cost"))
     recomputed = sum(item["recomputed"] or 0 for item in changed.run("diff", "--format", "json").json["changes"])
     assert ran.outputs == {
         "changed": "true",
