@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
-import unicodedata
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.lint.rule import Problem, milder
@@ -68,15 +66,20 @@ _EXAMPLE_WORD = re.compile(
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"\d\d|[年년]")
 _MOST_MATCHES = 500
 _LINE_CONTEXT = 160
 """Characters of a line that are read on each side of a match, since a line may be a whole document."""
 
 
+_ZEROS = "\u0660\u06f0\u0966\u09e6\u0e50"
+"""The digits zero of Arabic, Persian, Hindi, Bengali and Thai; the others follow."""
+
+
 @cache
 def _plain_characters() -> dict[int, str]:
-    """Returns what stands for digits, spaces, hyphens and commas that are not those of ASCII, and for full-width forms."""
-    digits = {code: str(unicodedata.decimal(chr(code))) for code in range(128, sys.maxunicode) if chr(code).isdecimal()}
+    """Returns what stands for digits, spaces, hyphens and commas of other scripts, and for full-width forms."""
+    digits = {ord(zero) + value: str(value) for zero in _ZEROS for value in range(10)}
     full_width = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
     return {**digits, **full_width, **dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u3000"), " ")} | {
         **dict.fromkeys(map(ord, "\u2010\u2011\u2212"), "-"),
@@ -191,9 +194,25 @@ class Segment:
         """Yields the matches of a pattern, the first 500 at most: what is repeated so often is one problem."""
         return islice(pattern.finditer(self.text), _MOST_MATCHES)
 
+    @cached_property
+    def _numeric_lines(self) -> tuple[tuple[int, int], ...]:
+        """The spans of the lines with a number of two digits or more, or the East Asian sign for a year."""
+        lines: list[tuple[int, int]] = []
+        end = 0
+        while number := _NUMBER.search(self._plain, end):
+            start = self._plain.rfind("\n", end, number.start()) + 1
+            end = self._plain.find("\n", number.end()) + 1 or len(self._plain)
+            lines.append((max(start, lines[-1][1] if lines else 0), end))
+        return tuple(lines)
+
     def finditer_plain(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         """Yields the matches of a pattern as `finditer`, in the text with plain characters; offsets are the same."""
         return islice(pattern.finditer(self._plain), _MOST_MATCHES)
+
+    def finditer_numeric(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Yields the same, but searches only lines with numbers, which are few: for patterns that need one."""
+        lines = (pattern.finditer(self._plain, start, end) for start, end in self._numeric_lines)
+        return islice(chain.from_iterable(lines), _MOST_MATCHES)
 
     def in_code(self, offset: int) -> bool:
         """Returns whether a character is in a code block or in backticks."""

@@ -60,6 +60,20 @@ def _any_of(*lists: str) -> str:
     return f"(?:{'|'.join(groups)})"
 
 
+def _phrases(table: tuple[tuple[str, str], ...]) -> str:
+    """Returns a pattern for phrases in any case, of rows of beginnings and what follows them, grouped by their first letter.
+
+    (("day|date", " is"), ("time", "")) becomes `(?:[dD](?i:(?:ay|ate) is)|[tT](?i:(?:ime)))`.
+    """
+    groups: dict[str, list[str]] = {}
+    for beginnings, rest in table:
+        words = sorted(beginnings.split("|"), key=lambda word: word[0])
+        for first, group in groupby(words, lambda word: word[0]):
+            groups.setdefault(first, []).append(f"(?:{'|'.join(word[1:] for word in group)}){rest}")
+    patterns = (f"[{first}{first.upper()}](?i:{'|'.join(rows)})" for first, rows in groups.items())
+    return f"(?:{'|'.join(patterns)})"
+
+
 MONTH = _any_of(*_MONTHS)
 """The name of a month, without the dot of an abbreviation."""
 
@@ -70,34 +84,66 @@ DAY_NAME = rf"(?:{_any_of(*_DAYS)}\b|{_EAST_ASIAN_DAY})"
 DAY_LABEL = rf"(?:{_any_of(*_DAYS, _SHORT_DAYS)}\b|{_EAST_ASIAN_DAY}|[月火水木金土日월화수목금토일](?=\)))"
 """The name of a day of the week as part of a date."""
 
-# What precedes a moment that is presented as the current one: with a verb of its own, one language a line.
-_CURRENT_CLAUSES = "|".join(
-    (
-        r"it(?: is|['’]s) (?:now|currently)|right now,? it(?: is|['’]s)|the (?:date|time|day|month) is(?: now)?"
-        r"|we are (?:now|currently) in|(?:generated|rendered|built|compiled|updated) (?:at|on)",
-        r"wir haben (?:heute|jetzt|den)|heute haben wir|es ist(?: jetzt| gerade| nun)?|jetzt ist es",
-        r"nous sommes(?: aujourd['’]hui)?|on est(?: le| en)?|il est(?: maintenant| actuellement)?",
-        r"estamos (?:a|en)|ahora (?:es|son)|son las",
-        r"sono le(?: ore)?|siamo (?:a|in)|são|estamos em|het is(?: nu)?|klockan är|klokken er|jest teraz|сейчас|сегодня|bugün",
-    )
+# What precedes a moment that is presented as the current one, with a verb of its own: how it may begin, and what follows.
+_CURRENT_CLAUSES = (
+    ("it", r"(?: is|['’]s) (?:now|currently)"),
+    ("right now", r",? it(?: is|['’]s)"),
+    ("the", r" (?:date|time|day|month) is(?: now)?"),
+    ("we", r" are (?:now|currently) in"),
+    ("generated|rendered|built|compiled|updated", r" (?:at|on)"),
+    ("wir haben", r" (?:heute|jetzt|den)"),
+    ("heute haben wir", ""),
+    ("es ist", r"(?: jetzt| gerade| nun)?"),
+    ("jetzt ist es", ""),
+    ("nous sommes", r"(?: aujourd['’]hui)?"),
+    ("on est", r"(?: le| en)?"),
+    ("il est", r"(?: maintenant| actuellement)?"),
+    ("estamos|siamo", r" (?:a|en|em|in)"),
+    ("ahora", r" (?:es|son)"),
+    ("son las", ""),
+    ("sono le", r"(?: ore)?"),
+    ("são|het|klockan|klokken|jest", r"(?: is nu| is| är| er| teraz)"),
+    ("сейчас|сегодня|bugün", ""),
 )
-# The same as names: the moment follows a verb, a colon or the like.
-_CURRENT_NAMES = "|".join(
+# The same as a name: a verb, a colon or the like follows.
+_CURRENT_NAMES = (
+    ("today", r"(?:['’]s)?(?: date| day)?(?:(?: and|/) ?time)?"),
+    ("date|day|time|month|year", r" (?:today|now|right now)"),
     (
-        r"today(?:['’]s)?(?: date| day)?(?:(?: and|/) ?time)?|(?:date|day|time|month|year) (?:today|now|right now)",
-        r"(?:current|present|local|system)[ _-]?(?:date|day|time|month|year|week(?:day)?|quarter|clock|moment)"
-        r"(?:(?: and |[ _/-]| & )?(?:time|date|year|zone time))?|currentdatetime|current[ _-]?timestamp",
-        r"now",
-        r"heute|datum (?:von )?heute|(?:heutige|aktuelle|jetzige|derzeitige|gegenwärtige|laufende)[srn]?"
-        r" (?:datum|tag|zeit|uhrzeit|monat|jahr|woche|wochentag|zeitpunkt)(?: und (?:die )?(?:uhr)?zeit)?",
-        r"aujourd['’]hui|(?:date|heure|mois|année|jour|semaine)(?: et (?:l['’])?heure)?"
-        r" (?:actuel(?:le)?s?|courante?|du jour|en cours|d['’]aujourd['’]hui)",
-        r"hoy|(?:fecha|hora|mes|año|día|semana)(?: y (?:la )?hora)? (?:actual(?:es)?|de hoy|en curso)",
-        r"oggi|(?:data|ora|mese|anno|giorno)(?: e (?:l['’])?ora)? (?:odiern[ao]|attual[ei]|corrente|di oggi)",
-        r"hoje|(?:data|hora|mês|ano|dia)(?: e (?:a )?hora)? (?:atua(?:l|is)|de hoje|corrente)",
-        r"vandaag|(?:huidige|actuele) (?:datum|dag|tijd|maand|jaar|week)|i ?dag|dagens (?:datum|dato)|dzisiaj|dziś|dnes",
-        r"(?:bieżąca|aktualna|dzisiejsza) data|текущ(?:ая дата|ее время|ий месяц|ий год)",
-    )
+        "current|present|local|system",
+        r"(?:[ _-]?(?:date|day|time|month|year|week(?:day)?|quarter|clock|moment)(?:(?: and |[ _/-]| & )?(?:time|date|year))?"
+        r"|[ _-]?timestamp)",
+    ),
+    ("now|heute|vandaag|hoy|oggi|hoje|dzisiaj|dziś|dnes|idag|aujourd'hui|aujourd’hui", ""),
+    ("datum", r" (?:von )?heute"),
+    (
+        "heutige|aktuelle|jetzige|derzeitige|gegenwärtige|laufende",
+        r"[srn]? (?:datum|tag|zeit|uhrzeit|monat|jahr|woche|wochentag|zeitpunkt)(?: und (?:die )?(?:uhr)?zeit)?",
+    ),
+    (
+        "date|heure|mois|année|jour|semaine",
+        r"(?: et (?:l['’])?heure)? (?:actuel(?:le)?s?|courante?|du jour|en cours|d['’]aujourd['’]hui)",
+    ),
+    ("fecha|hora|mes|año|día|semana", r"(?: y (?:la )?hora)? (?:actual(?:es)?|de hoy|en curso)"),
+    ("data|ora|mese|anno|giorno", r"(?: e (?:l['’])?ora)? (?:odiern[ao]|attual[ei]|corrente|di oggi)"),
+    ("data|hora|mês|ano|dia", r"(?: e (?:a )?hora)? (?:atua(?:l|is)|de hoje|corrente)"),
+    ("huidige|actuele", r" (?:datum|dag|tijd|maand|jaar|week)"),
+    ("i dag", ""),
+    ("dagens", r" (?:datum|dato)"),
+    ("bieżąca|aktualna|dzisiejsza", r" data"),
+    ("текущая|текущее|текущий", r" (?:дата|время|месяц|год)"),
+)
+_AS_OF = (
+    ("as", r" (?:of|at)"),
+    ("last", r" (?:updated|modified|changed|revised)(?: on| in)?"),
+    ("letzte aktualisierung", ""),
+    ("zuletzt aktualisiert", r"(?: am| im)?"),
+    ("état", r" au"),
+    ("mis", r" à jour (?:le|en)"),
+    ("dernière mise à jour", ""),
+    ("a fecha de", ""),
+    ("actualizado", r" (?:el|en)"),
+    ("última actualización", ""),
 )
 _EAST_ASIAN_CURRENT = (
     r"(?:今日|本日|きょう|現在|今(?=は)|今月|今年|今天|当前|當前|目前|现在|此刻|本月)の?的?"
@@ -111,15 +157,17 @@ _BETWEEN = (
     r"|[은는이가](?=\W))[^\w\n]{0,5})?"
     r"(?:(?:now|currently|the|jetzt|gerade|der|den|die|le|la|las|el|il|lo|o|a|het|de|dia|día|on)\b[^\w\n]{1,3}){0,2}"
 )
+_BETWEEN += rf"(?:{DAY_LABEL}\.?[^\w\n]{{1,3}}(?:(?:the|der|den|le|el|,) ?)?)?"
 PRESENTED = (
-    rf"(?:(?<![^\W_])(?i:{_CURRENT_CLAUSES}|(?P<name>{_CURRENT_NAMES}))(?![^\W_])|{_EAST_ASIAN_CURRENT})"
-    rf"(?P<between>{_BETWEEN}"
-    rf"(?:{DAY_LABEL}\.?[^\w\n]{{1,3}}(?:(?:the|der|den|le|el|,) ?)?)?)"
+    rf"(?<![^\W_])(?:{_phrases(_CURRENT_CLAUSES)}|(?P<name>{_phrases(_CURRENT_NAMES)}))(?![^\W_])(?P<between>{_BETWEEN})"
 )
 """What presents the moment that follows as the current one, as in "Today is Monday, the ".
 
 Groups: `name` is a phrase without a verb, which needs group `verb` or a colon or the like in group `between`.
 """
+
+EAST_ASIAN_PRESENTED = rf"(?:{_EAST_ASIAN_CURRENT}){_BETWEEN}"
+"""The same in Japanese, Chinese and Korean, without groups that matter."""
 
 CONDITION = (
     r"(?:\b(?:if|when(?:ever)?|whether|unless|until|once|assum\w+|suppose|imagine|say|wenn|falls|si|quand|cuando|se|als"
@@ -127,12 +175,9 @@ CONDITION = (
 )
 """What makes a condition of the phrase after it, which then presents nothing: "if today is Monday"."""
 
-AS_OF = (
-    r"(?:(?<!\w)(?:(?i:as of|as at|last (?:updated|modified|changed|revised)(?: on| in)?|(?:zuletzt )?aktualisiert(?: am| im)?"
-    r"|letzte aktualisierung|état au|mis à jour (?:le|en)|dernière mise à jour|a fecha de|actualizado (?:el|en)"
-    r"|última actualización)|Stand(?: vom)?)[^\w\n]{1,4}(?:(?:the|der|le|el|early|mid|late) )?|截至|截止)"
-)
+AS_OF = rf"(?<!\w)(?:{_phrases(_AS_OF)}|Stand(?: vom)?)[^\w\n]{{1,4}}(?:(?:the|der|le|el|early|mid|late) )?"
 """What says as of when a statement holds, which follows it: "as of Nov 2026"."""
 
+EAST_ASIAN_AS_OF = "截[至止]"
 AS_OF_AFTER = r" ?(?:時点|现在|現在|기준|현재)"
-"""What says the same behind the moment in Japanese, Chinese and Korean."""
+"""What says the same in front of the moment, or behind it, in Chinese, Japanese and Korean."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from cacheunit_build.lint.rule import Rule
 from cacheunit_build.lint.rules.calendar_words import CONDITION
 from cacheunit_build.lint.rules.date_patterns import (
-    AS_OF_MONTH,
-    CURRENT_MOMENT,
+    AS_OF_MONTHS,
+    CURRENT_MOMENTS,
     DATES,
     EXACT_TIME,
     ODD_TIME,
@@ -72,9 +72,9 @@ def date_matches(segment: Segment) -> Iterator[Match]:
     """Yields each date and time once: as a timestamp, as what is presented as current, as a date, or as a time."""
     stages = (
         *(_timestamps(segment, pattern) for pattern in TIMESTAMPS),
-        _current_moments(segment),
+        *(_current_moments(segment, pattern) for pattern in CURRENT_MOMENTS),
         *(_dates(segment, pattern) for pattern in DATES),
-        _as_of_months(segment),
+        *(_as_of_months(segment, pattern) for pattern in AS_OF_MONTHS),
         _exact_times(segment),
     )
     for match in first_of_each_place(stages):
@@ -84,22 +84,22 @@ def date_matches(segment: Segment) -> Iterator[Match]:
 
 def epoch_matches(segment: Segment) -> Iterator[Match]:
     """Yields Unix timestamps; not round numbers, which are amounts."""
-    for found in segment.finditer_plain(_EPOCH_NUMBER):
+    for found in segment.finditer_numeric(_EPOCH_NUMBER):
         if not _ROUND_NUMBER.fullmatch(found[0]):
             yield segment.volatile_match(EPOCH, found.span(), f"{found[0]} looks like a Unix timestamp")
 
 
 def _timestamps(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
     """Yields dates with a time of day."""
-    for found in segment.finditer_plain(pattern):
+    for found in segment.finditer_numeric(pattern):
         yield segment.volatile_match(TIMESTAMP, found.span(), f'"{found[0]}" is a timestamp')
 
 
-def _current_moments(segment: Segment) -> Iterator[Match]:
+def _current_moments(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
     """Yields dates, parts of dates, and times that the text presents as the current ones, unless in a condition."""
-    for found in segment.finditer_plain(CURRENT_MOMENT):
+    for found in segment.finditer_plain(pattern):
         kind = next(name for name in ("date", "time", "part") if found[name])
-        needs_verb = found["name"] and kind != "date"
+        needs_verb = kind != "date" and found.groupdict().get("name") is not None
         if needs_verb and not found["verb"] and not _MARK.search(found["between"]):
             continue
         if _CONDITION.search(segment.line_before(found.start())):
@@ -113,21 +113,20 @@ def _current_moments(segment: Segment) -> Iterator[Match]:
 
 def _dates(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
     """Yields dates; not versions that look like one."""
-    for found in segment.finditer_plain(pattern):
+    for found in segment.finditer_numeric(pattern):
         may_be_version = _PLAIN_OR_DOTTED.fullmatch(found[0])
         if not (may_be_version and _VERSION_WORD.search(segment.line_before(found.start()))):
             yield segment.volatile_match(DATE, found.span(), f'"{found[0]}" is a date')
 
 
-def _as_of_months(segment: Segment) -> Iterator[Match]:
+def _as_of_months(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
     """Yields months without a day, as of which a statement holds."""
-    for found in segment.finditer_plain(AS_OF_MONTH):
-        group = 1 if found[1] else 2
-        yield segment.volatile_match(DATE, found.span(group), f'"{found[group]}" is a month that a statement is as of')
+    for found in segment.finditer_numeric(pattern):
+        yield segment.volatile_match(DATE, found.span("month"), f'a statement is as of "{found["month"]}"')
 
 
 def _exact_times(segment: Segment) -> Iterator[Match]:
     """Yields times of day that are too exact for opening hours and the like."""
-    for found in segment.finditer_plain(TIME_OF_DAY):
+    for found in segment.finditer_numeric(TIME_OF_DAY):
         if EXACT_TIME.search(found[0]) or ODD_TIME.search(found[0]):
             yield segment.volatile_match(TIME, found.span(), f'"{found[0]}" is a time of day')

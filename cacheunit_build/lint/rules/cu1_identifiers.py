@@ -59,41 +59,42 @@ _ID_PREFIX = (
     r"|txn|tx|wf|workflow|flow|step|turn|attempt|deploy(?:ment)?|release|upload|file|container|sandbox|lease|order|user|usr|acct"
     r"|cus|agent|worker|proc|pod|node|inst(?:ance)?|ws|conn(?:ection)?|ctx|rs|fc|item|ses|tsk|prt|id|uid)"
 )
-# req_8f3a2b1c, chatcmpl-9xK2…, run_01hx…; group 1 is the generated part.
-_TYPED_ID = re.compile(rf"(?<![\w@/.$-])(?i:{_ID_PREFIX})[_-](?:[a-z]{{1,8}}_)?([0-9A-Za-z]{{8,64}})(?![\w/(-]|\.\w)")
+# Of req_8f3a2b1c and chatcmpl-9xK2…, what follows the prefix; group 1 is the generated part.
+_ID_SUFFIX = re.compile(r"[_-](?<=[A-Za-z].)(?:[a-z]{1,8}_)?((?=[A-Za-z]*\d)[0-9A-Za-z]{8,64})(?![\w/(-]|\.\w)")
+_ID_PREFIX_BEFORE = re.compile(rf"(?<![\w@/.$-]){_ID_PREFIX}$", re.IGNORECASE)
 # W3C Trace Context, section 3.2, and the trace header of AWS X-Ray
 _TRACE = re.compile(r"(?<![\w-])(?:00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9a-f]|1-[0-9a-f]{8}-[0-9a-f]{24})(?![\w-])")
 _MIXED_CASE = re.compile(r"[a-z]\d*[A-Z]\d*[a-z]|[A-Z]\d*[a-z]\d*[A-Z]")
 _DIGITS_OR_LETTERS = re.compile(r"\d+|[A-Za-z]+")
 
-_HASH = r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,31}(?![\w-]|\.\w)"
-_BRANCH = r"[`'\"]?[A-Za-z][\w./-]*"
 _GIT_STATES = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         # The output of git status
-        rf"(?<![^\s`'\">:])(?:On branch {_BRANCH}|HEAD detached (?:at|from) \S+|No commits yet$)",
+        r"(?:On branch(?<![^\s`'\">:]On branch)|HEAD detached (?:at|from)|HEAD is now at) [`'\"]?\w[\w./-]*",
         r"Your branch (?:is (?:ahead of|behind|up to date with) '|and '[^'\n]{1,100}' have diverged)[^\n]{0,60}",
-        r"(?i:nothing (?:added )?to commit(?:, working (?:tree|directory) clean| \([^)\n]{1,90}\)| but untracked)"
-        r"|(?<=, )working tree clean|no changes added to commit \([^)\n]{1,90}\))",
-        r"^[ \t]*(?:Changes (?:to be committed|not staged for commit)|Untracked files|Unmerged paths):",
-        r"^[ \t]*## (?:HEAD \(no branch\)|[\w./-]+\.\.\.[\w./-]+(?: \[(?:ahead|behind|gone)[^\]\n]{0,40}\])?)[ \t]*$",
-        # The output of git describe, also in a version
-        r"(?<![\w/@])v?\d+(?:\.\w{1,9}){1,4}-\d{1,5}-g[0-9a-f]{7,40}(?:-dirty)?(?![\w-])",
-        r"(?<![\w/@.])v?\d+(?:\.\w{1,9}){1,4}\+(?:\d{1,5}\.)?g[0-9a-f]{7,40}(?:\.\w{1,12})?(?![\w-])",
-        # A commit that the text presents as the one it was made of: not "the commit 3f2b8c1 broke it"
-        rf"(?i:\b(?:at|on|from|of|current|latest|head|built|this|git)[ _-](?:commit|revision|sha|head)(?:[ _-](?:hash|sha|id))?)"
-        rf"(?: is)?[^\w\n]{{1,5}}{_HASH}",
-        rf"(?i:(?<![\w-])(?:(?:git|commit|revision|rev|build|source)[ _-]?(?:commit|hash|sha|rev(?:ision)?|id)?|head|sha))"
-        rf"[`'\"*]{{0,3}} ?[:=(@][ `'\"(*]{{0,4}}{_HASH}",
-        rf"(?:^|\()[ \t]*(?:commit|rev(?:ision)?|HEAD) {_HASH}",
-        rf"\bHEAD (?:is now )?at {_HASH}",
-        rf"^[ \t]*(?:[*|] )?{_HASH}(?= [A-Za-z(])",
+        r"(?:nothing|Nothing) (?:added )?to commit(?:, working (?:tree|directory) clean| \([^)\n]{1,90}\)| but untracked)",
+        r"(?:working|Working) (?:tree|directory) clean\b|no changes added to commit\b",
+        r"(?:Changes (?:to be committed|not staged for commit)|Untracked files|Unmerged paths|No commits yet):$",
+        r"## (?:HEAD \(no branch\)|[\w./-]+\.\.\.[\w./-]+(?: \[(?:ahead|behind|gone)[^\]\n]{0,40}\])?)[ \t]*$",
         # The branch as a value
-        rf"(?i:\b(?:current|active|checked[ -]out|git)[ _-]branch)[`'\"*]{{0,3}} ?[:=]{{1,2}}[ `'\"*]{{0,4}}[A-Za-z][\w./-]*",
-        r"(?i:\bcurrent branch is (?:named |called )?)[`'\"]?(?:main|master|develop|trunk|[\w.-]+/[\w./-]+)\b",
-        r"(?i:\b(?:has|have|with|are|is) (?:\d+ )?(?:uncommitted|unstaged|unpushed) (?:changes|commits) in )\S+",
+        r"(?:current|Current|CURRENT|active|Active|checked[ -]out|Checked out|git|Git|GIT)[ _-][Bb](?:ranch|RANCH)"
+        r"[`'\"*]{0,3} ?(?:[:=]{1,2}|is:?)[ `'\"*]{0,4}(?:main|master|develop|trunk|[\w.-]+/[\w./-]+)\b",
     )
+)
+# 14-g1a2b3c4 of v1.2.3-14-g1a2b3c4, and g1a2b3c4 of 1.2.4.dev14+g1a2b3c4.d20261130
+_DESCRIPTION = re.compile(r"(?:-\d{1,5}-|\+(?:\d{1,5}\.)?)g[0-9a-f]{7,40}(?:-dirty|\.\w{1,12})?(?![\w-])")
+_VERSION_BEFORE = re.compile(r"(?<![\w/@.-])[\w.-]{1,60}$")
+# A hash with digits and letters, shorter than what CU106 reports.
+_SHORT_HASH = re.compile(r"(?<![\w@/#.+$-])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,31}(?![\w-]|\.\w)")
+# What presents the commit that follows as the one at hand, in front of it: not "the commit 3f2b8c1 broke it".
+_COMMIT_BEFORE = re.compile(
+    r"(?:\b(?:at|on|from|of|current|latest|head|built|this|git)[ _-](?:commit|revision|sha|head)(?:[ _-](?:hash|sha|id))?"
+    r"(?: is(?: now)?)?[^\w\n]{1,5}"
+    r"|(?<![\w-])(?:(?:git|commit|revision|rev|build|source)(?:[ _-]?(?:commit|hash|sha|rev(?:ision)?|id))?|head|sha|version)"
+    r"(?:[`'\"*]{0,3} ?[:=(@][ `'\"(*]{0,4}| is (?:now )?[`'\"]?)"
+    r"|(?:^|\()[ \t]*(?:commit|rev(?:ision)?|head) |^[ \t]*(?:[*|] )?)$",
+    re.IGNORECASE,
 )
 # Identifiers of RFC 4122, RFC 9562 and of much documentation; MD5, SHA-1 and SHA-256 of the empty string.
 _EXAMPLE_IDENTIFIERS = frozenset(
@@ -122,7 +123,8 @@ def identifier_matches(segment: Segment) -> Iterator[Match]:
             yield segment.volatile_match(UUID, match.span(), f'"{match[0]}" is a UUID')
     yield from _hex_numbers(segment)
     yield from first_of_each_place((_typed_ids(segment), _ulids(segment), _traces(segment)))
-    yield from first_of_each_place(_git_states(segment, pattern) for pattern in _GIT_STATES)
+    states = (_git_states(segment, pattern) for pattern in _GIT_STATES)
+    yield from first_of_each_place((*states, _git_descriptions(segment), _commits(segment)))
 
 
 def _hex_numbers(segment: Segment) -> Iterator[Match]:
@@ -141,9 +143,11 @@ def _hex_numbers(segment: Segment) -> Iterator[Match]:
 
 def _typed_ids(segment: Segment) -> Iterator[Match]:
     """Yields generated identifiers with a prefix that tells what they name."""
-    for match in segment.finditer(_TYPED_ID):
-        if looks_generated(match[1]):
-            yield segment.volatile_match(GENERATED_ID, match.span(), f'"{match[0]}" is a generated identifier')
+    for match in segment.finditer(_ID_SUFFIX):
+        prefix = _ID_PREFIX_BEFORE.search(segment.line_before(match.start()))
+        if prefix and looks_generated(match[1]):
+            span = (match.start() - len(prefix[0]), match.end())
+            yield segment.volatile_match(GENERATED_ID, span, f'"{prefix[0]}{match[0]}" is a generated identifier')
 
 
 def _ulids(segment: Segment) -> Iterator[Match]:
@@ -160,11 +164,28 @@ def _traces(segment: Segment) -> Iterator[Match]:
 
 
 def _git_states(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
-    """Yields what git, or a program that asks it, prints about a work tree."""
+    """Yields what git prints about a work tree."""
     for match in segment.finditer(pattern):
-        start = match.end() - len(match[0].lstrip(" \t("))
-        state = segment.text[start : match.end()]
-        yield segment.volatile_match(GIT_STATE, (start, match.end()), f'"{state}" is the state of a git work tree')
+        yield segment.volatile_match(GIT_STATE, match.span(), f'"{match[0]}" is the state of a git work tree')
+
+
+def _git_descriptions(segment: Segment) -> Iterator[Match]:
+    """Yields versions that `git describe` or a build tool made of a tag and a commit."""
+    for match in segment.finditer(_DESCRIPTION):
+        version = _VERSION_BEFORE.search(segment.line_before(match.start()))
+        if version and any(map(str.isdigit, version[0])):
+            span = (match.start() - len(version[0]), match.end())
+            message = f'"{segment.text[span[0] : span[1]]}" is a version made of a git commit'
+            yield segment.volatile_match(GIT_STATE, span, message)
+
+
+def _commits(segment: Segment) -> Iterator[Match]:
+    """Yields short hashes of commits that the text presents as the one at hand, or lists at the start of a line."""
+    for match in segment.finditer(_SHORT_HASH):
+        before = segment.line_before(match.start())
+        in_list = not before.strip(" \t*|") and not segment.text.startswith(" ", match.end())
+        if _COMMIT_BEFORE.search(before) and not in_list:
+            yield segment.volatile_match(GIT_STATE, match.span(), f'"{match[0]}" is the hash of a commit')
 
 
 def looks_generated(text: str) -> bool:
@@ -195,5 +216,5 @@ def is_example_identifier(identifier: str) -> bool:
 
 def _is_in_a_row(characters: str) -> bool:
     """Returns whether most characters follow the one in front of them in the order of digits and letters."""
-    steps = sum(abs(int(a, 36) - int(b, 36)) <= 1 for a, b in pairwise(characters))
+    steps = sum(0 <= int(b, 36) - int(a, 36) <= 1 for a, b in pairwise(characters))
     return steps > len(characters) // 2

@@ -92,7 +92,7 @@ _GENERIC_ACCOUNTS = frozenset(
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # db1.prod.internal, https://git.lan, root@nas.home.arpa; group 1 is the host. `print.local(` is a call.
 _INTERNAL_HOST = re.compile(
-    rf"(?<![\w.@/-])(?:(?:[a-z][a-z0-9+]*://)?(?:[\w.+-]+@)?)((?:{_LABEL}\.)+(?:internal|corp|lan|intranet|intra|home\.arpa|local))"
+    rf"(?<![\w.+@/-])(?:(?:[a-z][a-z0-9+]*://)?(?:[\w.+-]+@)?)((?:{_LABEL}\.)+(?:internal|corp|lan|intranet|intra|home\.arpa|local))"
     r"(?![\w-]|\.\w|\()"
 )
 # Names that every cluster, container or virtual machine has.

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import re
 
-from cacheunit_build.lint.rules.calendar_words import AS_OF, AS_OF_AFTER, DAY_LABEL, DAY_NAME, MONTH, PRESENTED
+from cacheunit_build.lint.rules.calendar_words import (
+    AS_OF,
+    AS_OF_AFTER,
+    DAY_LABEL,
+    DAY_NAME,
+    EAST_ASIAN_AS_OF,
+    EAST_ASIAN_PRESENTED,
+    MONTH,
+    PRESENTED,
+)
 
 # What a date cannot be a part of; in Japanese, Chinese and Korean, letters stand next to a date without a space.
 _LETTER = r"0-9A-Za-z_\u00c0-\u052f"
@@ -140,12 +149,19 @@ _PART = (
     rf"|{_YEAR}-[0-3]\d\d(?![{_LETTER}])|Q[1-4](?:[ -]{_YEAR})?(?![{_LETTER}])|(?i:week|kw|kalenderwoche|semaine|semana) ?\d{{1,2}}(?![{_LETTER}])"
     rf"|{_EAST_ASIAN_YEAR}|{_YEAR}(?=\s*(?:[.;)\]}}\"'*<`\n]|,(?!\d)|\Z))|{DAY_NAME}|(?!may\b|march\b){MONTH}(?![{_LETTER}])|\d{{1,2}} ?[月월])"
 )
-CURRENT_MOMENT = re.compile(
-    rf"{PRESENTED}(?:(?P<date>{_DATE}|{_DOTTED}|{_COMPACT}(?!\d)|{_SHORT}(?!\d))|(?P<time>{_CLOCK}(?: Uhr)?{_ZONE}(?![{_LETTER}:])"
+_MOMENT = (
+    rf"(?:(?P<date>{_DATE}|{_DOTTED}|{_COMPACT}(?!\d)|{_SHORT}(?!\d))|(?P<time>{_CLOCK}(?: Uhr)?{_ZONE}(?![{_LETTER}:])"
     rf"|(?:0?[1-9]|1[0-2]){_HALF}(?![{_LETTER}]))|(?P<part>{_PART}))"
 )
-"""A date or time, or a part of a date, that the text presents as the current one: groups `date`, `time`, `part`."""
+CURRENT_MOMENTS = (re.compile(f"{PRESENTED}{_MOMENT}"), re.compile(f"{EAST_ASIAN_PRESENTED}{_MOMENT}"))
+"""A date or time, or a part of a date, that the text presents as the current one: groups `date`, `time`, `part`.
 
-AS_OF_MONTH = re.compile(rf"{AS_OF}({_MONTH_AND_YEAR})|({_EAST_ASIAN_YEAR} ?\d{{1,2}} ?[月월]){AS_OF_AFTER}")
-"""A month without a day, as of which a statement holds: group 1 or 2."""
+The first pattern has the groups of `PRESENTED` too.
+"""
 
+AS_OF_MONTHS = (
+    re.compile(rf"{AS_OF}(?P<month>{_MONTH_AND_YEAR})"),
+    re.compile(rf"{EAST_ASIAN_AS_OF}(?P<month>{_MONTH_AND_YEAR})"),
+    re.compile(rf"(?P<month>{_EAST_ASIAN_YEAR} ?\d{{1,2}} ?[月월]){AS_OF_AFTER}"),
+)
+"""A month without a day, as of which a statement holds: group `month`."""
