@@ -268,8 +268,8 @@ class Segment:
             rule: the rule.
             span: offsets of the first character and after the last.
             message: what is wrong.
-            severity: a severity that holds for what the text presents as current. Words such as "format" on the same line
-                then do not make it an example.
+            severity: a severity that holds for what the text presents as current. Words such as "format" on the same
+                line then do not make it an example.
         """
         result = self.match(rule, span, message, severity)
         start = span[0]

@@ -12,7 +12,8 @@ _MONTHS = (
     "january february march april may june july august september october november december",
     "jan feb mar apr jun jul aug sep sept oct nov dec",  # English
     "januar jänner februar märz mai juni juli oktober dezember mär mrz okt dez",  # German
-    "janvier février mars avril juin juillet août septembre octobre novembre décembre janv févr fév avr juil déc",  # French
+    "janvier février mars avril juin juillet août septembre octobre novembre décembre",
+    "janv févr fév avr juil déc",  # French
     "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre",
     "ene abr ago dic",  # Spanish
     "gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre gen mag giu lug set ott",  # Italian
@@ -24,6 +25,12 @@ _MONTHS = (
     "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
     "январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь",
     "янв февр фев мар апр июн июл авг сент сен окт нояб ноя дек",  # Russian
+    "січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня",  # Ukrainian
+    "tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta",
+    "marraskuuta joulukuuta tammikuu helmikuu maaliskuu huhtikuu toukokuu kesäkuu heinäkuu elokuu syyskuu lokakuu",
+    "marraskuu joulukuu",  # Finnish
+    "január február március április május június július augusztus szeptember október november december",  # Hungarian
+    "ianuarie februarie martie aprilie iunie iulie septembrie octombrie noiembrie decembrie",  # Romanian
     "ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık",  # Turkish
 )
 _DAYS = (
@@ -37,6 +44,7 @@ _DAYS = (
     "måndag tisdag onsdag torsdag fredag lördag söndag mandag tirsdag lørdag søndag",
     "poniedziałek wtorek środa czwartek piątek sobota niedziela",
     "понедельник вторник среда четверг пятница суббота воскресенье",
+    "maanantai tiistai keskiviikko torstai perjantai lauantai sunnuntai",
     "pazartesi salı çarşamba perşembe cuma cumartesi pazar",
 )
 # Abbreviations that are common words: part of a date, but no date of their own.
@@ -61,9 +69,12 @@ def _any_of(*lists: str) -> str:
 
 
 def _phrases(table: tuple[tuple[str, str], ...]) -> str:
-    """Returns a pattern for phrases in any case, of rows of beginnings and what follows them, grouped by their first letter.
+    """Returns a pattern for phrases in any case, grouped by the first letter.
 
-    (("day|date", " is"), ("time", "")) becomes `(?:[dD](?i:(?:ay|ate) is)|[tT](?i:(?:ime)))`.
+    Args:
+        table: rows of the beginnings of phrases, and what follows each of them.
+
+    The table (("day|date", " is"), ("time", "")) becomes `(?:[dD](?i:(?:ay|ate) is)|[tT](?i:(?:ime)))`.
     """
     groups: dict[str, list[str]] = {}
     for beginnings, rest in table:
@@ -84,14 +95,15 @@ DAY_NAME = rf"(?:{_any_of(*_DAYS)}\b|{_EAST_ASIAN_DAY})"
 DAY_LABEL = rf"(?:{_any_of(*_DAYS, _SHORT_DAYS)}\b|{_EAST_ASIAN_DAY}|[月火水木金土日월화수목금토일](?=\)))"
 """The name of a day of the week as part of a date."""
 
-# What precedes a moment that is presented as the current one, with a verb of its own: how it may begin, and what follows.
+# What presents the moment that follows as the current one, with a verb of its own: how it may begin, and what follows.
 _CURRENT_CLAUSES = (
-    ("it", r"(?: is|['’]s) (?:now|currently)"),
+    ("it", rf"(?: is|['’]s)(?: now| currently|(?= {DAY_NAME}))"),
     ("right now", r",? it(?: is|['’]s)"),
     ("the", r" (?:date|time|day|month) is(?: now)?"),
-    ("we", r" are (?:now|currently) in"),
+    ("we", r"(?: are|['’]re)(?: now| currently)? in"),
     ("generated|rendered|built|compiled|updated", r" (?:at|on)"),
     ("wir haben", r" (?:heute|jetzt|den)"),
+    ("wir", r" (?:befinden uns|sind)(?: jetzt| gerade)? im|(?: schreiben das jahr)"),
     ("heute haben wir", ""),
     ("es ist", r"(?: jetzt| gerade| nun)?"),
     ("jetzt ist es", ""),
@@ -107,12 +119,19 @@ _CURRENT_CLAUSES = (
 )
 # The same as a name: a verb, a colon or the like follows.
 _CURRENT_NAMES = (
-    ("today", r"(?:['’]s)?(?: date| day)?(?:(?: and|/) ?time)?"),
+    ("today", r"(?:['’]?s)?(?:[ _-]?(?:date|day))?(?:(?: and|/) ?time)?"),
+    ("yesterday|tomorrow|day of the week|day of week|weekday|wochentag|jour de la semaine|día de la semana", ""),
+    ("this", r" (?:month|year|week)"),
+    ("dieser|dieses|diese", r" (?:monat|jahr|woche)"),
+    ("ce", r" mois(?:-ci)?"),
+    ("este|esta", r" (?:mes|año|semana)"),
     ("date|day|time|month|year", r" (?:today|now|right now)"),
     (
-        "current|present|local|system",
-        r"(?:[ _-]?(?:date|day|time|month|year|week(?:day)?|quarter|clock|moment)(?:(?: and |[ _/-]| & )?(?:time|date|year))?"
-        r"|[ _-]?timestamp)",
+        "current|present|local|system|server",
+        (
+            r"(?:[ _-]?(?:date|day|time|month|year|week(?:day)?|quarter|clock|moment)"
+            r"(?:(?: and |[ _/-]| & )?(?:time|date|year))?|[ _-]?timestamp)"
+        ),
     ),
     ("now|heute|vandaag|hoy|oggi|hoje|dzisiaj|dziś|dnes|idag|aujourd'hui|aujourd’hui", ""),
     ("datum", r" (?:von )?heute"),
@@ -146,20 +165,21 @@ _AS_OF = (
     ("última actualización", ""),
 )
 _EAST_ASIAN_CURRENT = (
-    r"(?:今日|本日|きょう|現在|今(?=は)|今月|今年|今天|当前|當前|目前|现在|此刻|本月)の?的?"
-    r"(?:系统|系統)?(?:(?:日付|日時|年月|日期|时刻|時刻|时间|時間|月份|年份|星期|曜日|年|月)(?:[和と及/]?(?:时间|時間|時刻|日時))?)?"
+    r"(?:今日|本日|きょう|ただいま|只今|現在|今(?=は)|今月|今年|今天|当前|當前|目前|现在|此刻|本月)の?的?"
+    r"(?:系统|系統|北京)?(?:(?:日付|日時|年月|日期|时刻|時刻|时间|時間|月份|年份|星期|曜日|年|月)(?:[和と及/]?(?:时间|時間|時刻|日時))?)?"
     r"|(?:오늘|현재|지금|금일|이번 ?달|올해)의?(?: ?(?:날짜|시각|시간|일시|요일|연도|월)(?: 및 시간)?)?"
 )
 # What stands between such a phrase and the moment: "(UTC)", "in Berlin", '": "', "**:**", "is", "the", "Monday,".
 _BETWEEN = (
     r"(?: ?\([^()\n]{1,40}\))?(?: (?:in|for|at) [A-Z][\w/]{1,20})?[^\w\n]{0,6}"
-    r"(?:(?P<verb>(?:is|are|was|equals|set to|ist|c['’]est|nous sommes|est|es|son|è|é|is het|jest|är|er|je|это)\b|[はが是为為]"
-    r"|[은는이가](?=\W))[^\w\n]{0,5})?"
+    r"(?:(?P<verb>(?:is|are|was|equals|set to|ist|c['’]est|nous sommes|est|es|son|è|é|is het|jest|är|er|je|это)\b"
+    r"|[はが是为為]|[은는이가](?=\W))[^\w\n]{0,5})?"
     r"(?:(?:now|currently|the|jetzt|gerade|der|den|die|le|la|las|el|il|lo|o|a|het|de|dia|día|on)\b[^\w\n]{1,3}){0,2}"
 )
 _BETWEEN += rf"(?:{DAY_LABEL}\.?[^\w\n]{{1,3}}(?:(?:the|der|den|le|el|,) ?)?)?"
 PRESENTED = (
-    rf"(?<![^\W_])(?:{_phrases(_CURRENT_CLAUSES)}|(?P<name>{_phrases(_CURRENT_NAMES)}))(?![^\W_])(?P<between>{_BETWEEN})"
+    rf"(?<![^\W_])(?:{_phrases(_CURRENT_CLAUSES)}|(?P<name>{_phrases(_CURRENT_NAMES)}))(?![^\W_])"
+    rf"(?P<between>{_BETWEEN})"
 )
 """What presents the moment that follows as the current one, as in "Today is Monday, the ".
 

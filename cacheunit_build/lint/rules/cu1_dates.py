@@ -36,7 +36,7 @@ DATE = Rule(
     code="CU102",
     name="date",
     severity="warning",
-    meaning="a date; an error if the text presents it, or a part such as a month or a day of the week, as the current one",
+    meaning="a date; an error if the text presents it, or a part such as a month or weekday, as the current one",
     hint=MOVE,
 )
 TIME = Rule(
@@ -55,9 +55,11 @@ EPOCH = Rule(
 )
 
 # The day on which Unix time begins is a fact that prompts explain.
-_UNIX_EPOCH_DATES = frozenset(("January 1, 1970", "Jan 1, 1970", "1 January 1970", "1970-01-01"))
+_UNIX_EPOCH = re.compile(
+    r"0?1(?:st|er|\.)?[-/. ](?:de )?\w{1,10}\.?[-/. ](?:de )?1970|\w{1,10}\.? 0?1(?:st)?,? 1970|1970\D0?1\D0?1\D?"
+)
 # Directly in front of a date without marks, or with dots, that is a version: "version 2026.11.30".
-_VERSION_WORD = re.compile(r"(?:version|release|tag|ver|v|[=<>~^])\W{0,3}$", re.IGNORECASE)
+_VERSION_WORD = re.compile(r"(?:version|release|tag|ver|v|[=<>~^])\W{0,5}$", re.IGNORECASE)
 _PLAIN_OR_DOTTED = re.compile(r"\d{8}|\d{4}\.\d\d\.\d\d")
 # Seconds from July 2017 to July 2036, with a fraction or without, or milliseconds, microseconds or nanoseconds; earlier
 # ones are mostly phone and article numbers.
@@ -65,7 +67,7 @@ _EPOCH_NUMBER = re.compile(r"(?<![\w.+/#-])(?:1[5-9]\d{8}|20\d{8})(?:\d{3}){0,3}
 _ROUND_NUMBER = re.compile(r"\d{1,4}0{6,}")
 _CONDITION = re.compile(CONDITION, re.IGNORECASE)
 # What joins the name of a moment and the moment, in place of a verb.
-_MARK = re.compile("[:=,>]")
+_MARK = re.compile("[:=,>(]")
 
 
 def date_matches(segment: Segment) -> Iterator[Match]:
@@ -78,7 +80,7 @@ def date_matches(segment: Segment) -> Iterator[Match]:
         _exact_times(segment),
     )
     for match in first_of_each_place(stages):
-        if match.subject not in _UNIX_EPOCH_DATES:
+        if not _UNIX_EPOCH.fullmatch(match.subject):
             yield match
 
 

@@ -1,4 +1,4 @@
-"""CU105, CU106, CU108 and CU109: identifiers and hashes that a program generated, and states of a git work tree."""
+"""CU105, CU106 and CU108: identifiers and hashes that a program generated."""
 
 from __future__ import annotations
 
@@ -36,66 +36,55 @@ GENERATED_ID = Rule(
     meaning="an identifier that names one request, run, session or the like: a ULID, or one with a prefix such as req_",
     hint=MOVE,
 )
-GIT_STATE = Rule(
-    code="CU109",
-    name="git-state",
-    severity="warning",
-    meaning="the state of a git work tree: its branch, its commit, or what has changed",
-    hint=MOVE,
-)
-
 _UUID = re.compile(
     r"(?<![0-9A-Za-z])(?<!\d-)[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])"
 )
 # Not after "@" or "/": a pinned commit or a part of a URL does not change.
 _HEX = re.compile(r"(?<![\w@/+=-])(?:0x)?[0-9a-fA-F]{32,}(?![\w/+=-])")
-# A UUID of version 7 without hyphens: milliseconds of the years 2016 to 2039, the version, and the variant (RFC 9562, 5.7).
+# A UUID of version 7 without hyphens: milliseconds of the years 2016 to 2039, version, variant (RFC 9562, section 5.7).
 _PLAIN_UUID = re.compile(r"01[5-9a-fA-F][0-9a-fA-F]{9}7[0-9a-fA-F]{3}[89abAB][0-9a-fA-F]{15}")
 # 26 characters of Crockford's base 32 that begin with a time from 2015 to 2039: https://github.com/ulid/spec
-_ULID = re.compile(r"(?<![A-Za-z0-9/@-])01(?:[A-HJKMNP-TV-Z][0-9A-HJKMNP-TV-Z]{23}|[a-hjkmnp-tv-z][0-9a-hjkmnp-tv-z]{23})(?![\w/-])")
-_ID_PREFIX = (
-    r"(?:req(?:uest)?|run|sess(?:ion)?|msg|message|thread|conv(?:ersation)?|chat|call|toolu|tool_?call|chatcmpl|cmpl|compl|resp"
-    r"(?:onse)?|gen(?:eration)?|trace|span|corr(?:elation)?|task|job|batch(?:_req)?|build|exec(?:ution)?|inv(?:ocation)?|evt|event"
-    r"|txn|tx|wf|workflow|flow|step|turn|attempt|deploy(?:ment)?|release|upload|file|container|sandbox|lease|order|user|usr|acct"
-    r"|cus|agent|worker|proc|pod|node|inst(?:ance)?|ws|conn(?:ection)?|ctx|rs|fc|item|ses|tsk|prt|id|uid)"
+_ULID = re.compile(
+    r"(?<![A-Za-z0-9/@-])01(?:[A-HJKMNP-TV-Z][0-9A-HJKMNP-TV-Z]{23}|[a-hjkmnp-tv-z][0-9a-hjkmnp-tv-z]{23})(?![\w/-])"
+)
+# What an identifier names that lasts no longer than a request, a session or a process.
+_NAMED = frozenset(
+    (
+        *("req", "request", "run", "sess", "session", "ses", "msg", "message", "thread", "conv", "conversation"),
+        *("chat", "call", "toolu", "toolcall", "tool_call", "chatcmpl", "cmpl", "compl", "resp", "response", "gen"),
+        *("generation", "trace", "span", "corr", "correlation", "task", "job", "batch", "build", "exec", "execution"),
+        *("inv", "invocation", "evt", "event", "txn", "tx", "transaction", "wf", "workflow", "flow", "step", "turn"),
+        *("attempt", "deploy", "deployment", "release", "upload", "file", "container", "sandbox", "lease", "order"),
+        *("user", "usr", "acct", "cus", "agent", "worker", "proc", "process", "pod", "conn", "connection", "ctx"),
+        *("rs", "item", "id"),
+    )
 )
 # Of req_8f3a2b1c and chatcmpl-9xK2…, what follows the prefix; group 1 is the generated part.
 _ID_SUFFIX = re.compile(r"[_-](?<=[A-Za-z].)(?:[a-z]{1,8}_)?((?=[A-Za-z]*\d)[0-9A-Za-z]{8,64})(?![\w/(-]|\.\w)")
-_ID_PREFIX_BEFORE = re.compile(rf"(?<![\w@/.$-]){_ID_PREFIX}$", re.IGNORECASE)
-# W3C Trace Context, section 3.2, and the trace header of AWS X-Ray
+_ID_PREFIX = re.compile(r"(?<![\w@/.$-])[A-Za-z]+(?:_[A-Za-z]+)?$")
+# "session id: 8f3a2b1c"; group 1 is the generated part.
+_LABELLED_ID = re.compile(
+    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)[`'\"*]{0,3} ?(?:[:=]|is)[ `'\"*]{0,4}([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
+)
+_LABEL = re.compile(r"([A-Za-z]+)[ _-]?$")
+# The headers traceparent (https://www.w3.org/TR/trace-context/) and X-Amzn-Trace-Id
+# (https://docs.aws.amazon.com/xray/latest/devguide/xray-services-elb.html)
 _TRACE = re.compile(r"(?<![\w-])(?:00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9a-f]|1-[0-9a-f]{8}-[0-9a-f]{24})(?![\w-])")
+# "session id: 8f3a2b1c"; group 1 is the generated part
+_LABELLED_ID = re.compile(
+    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)[`'\"*]{0,3} ?(?:[:=]|is)[ `'\"*]{0,4}([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
+)
+_LABEL_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:request|session|run|trace|span|correlation|conversation|thread|job|build|message|execution|invocation"
+    r"|transaction|task|chat|call|batch|turn|workflow|event)[ _-]?$",
+    re.IGNORECASE,
+)
+# 12 bytes that begin with the time in seconds, from 2021 to 2029:
+# http://reactivemongo.org/releases/0.12/api/reactivemongo/bson/BSONObjectID.html
+_OBJECT_ID = re.compile(r"(?<![\w@/#.+$-])6[0-9a-f]{23}(?![\w/-])")
 _MIXED_CASE = re.compile(r"[a-z]\d*[A-Z]\d*[a-z]|[A-Z]\d*[a-z]\d*[A-Z]")
 _DIGITS_OR_LETTERS = re.compile(r"\d+|[A-Za-z]+")
 
-_GIT_STATES = tuple(
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        # The output of git status
-        r"(?:On branch(?<![^\s`'\">:]On branch)|HEAD detached (?:at|from)|HEAD is now at) [`'\"]?\w[\w./-]*",
-        r"Your branch (?:is (?:ahead of|behind|up to date with) '|and '[^'\n]{1,100}' have diverged)[^\n]{0,60}",
-        r"(?:nothing|Nothing) (?:added )?to commit(?:, working (?:tree|directory) clean| \([^)\n]{1,90}\)| but untracked)",
-        r"(?:working|Working) (?:tree|directory) clean\b|no changes added to commit\b",
-        r"(?:Changes (?:to be committed|not staged for commit)|Untracked files|Unmerged paths|No commits yet):$",
-        r"## (?:HEAD \(no branch\)|[\w./-]+\.\.\.[\w./-]+(?: \[(?:ahead|behind|gone)[^\]\n]{0,40}\])?)[ \t]*$",
-        # The branch as a value
-        r"(?:current|Current|CURRENT|active|Active|checked[ -]out|Checked out|git|Git|GIT)[ _-][Bb](?:ranch|RANCH)"
-        r"[`'\"*]{0,3} ?(?:[:=]{1,2}|is:?)[ `'\"*]{0,4}(?:main|master|develop|trunk|[\w.-]+/[\w./-]+)\b",
-    )
-)
-# 14-g1a2b3c4 of v1.2.3-14-g1a2b3c4, and g1a2b3c4 of 1.2.4.dev14+g1a2b3c4.d20261130
-_DESCRIPTION = re.compile(r"(?:-\d{1,5}-|\+(?:\d{1,5}\.)?)g[0-9a-f]{7,40}(?:-dirty|\.\w{1,12})?(?![\w-])")
-_VERSION_BEFORE = re.compile(r"(?<![\w/@.-])[\w.-]{1,60}$")
-# A hash with digits and letters, shorter than what CU106 reports.
-_SHORT_HASH = re.compile(r"(?<![\w@/#.+$-])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,31}(?![\w-]|\.\w)")
-# What presents the commit that follows as the one at hand, in front of it: not "the commit 3f2b8c1 broke it".
-_COMMIT_BEFORE = re.compile(
-    r"(?:\b(?:at|on|from|of|current|latest|head|built|this|git)[ _-](?:commit|revision|sha|head)(?:[ _-](?:hash|sha|id))?"
-    r"(?: is(?: now)?)?[^\w\n]{1,5}"
-    r"|(?<![\w-])(?:(?:git|commit|revision|rev|build|source)(?:[ _-]?(?:commit|hash|sha|rev(?:ision)?|id))?|head|sha|version)"
-    r"(?:[`'\"*]{0,3} ?[:=(@][ `'\"(*]{0,4}| is (?:now )?[`'\"]?)"
-    r"|(?:^|\()[ \t]*(?:commit|rev(?:ision)?|head) |^[ \t]*(?:[*|] )?)$",
-    re.IGNORECASE,
-)
 # Identifiers of RFC 4122, RFC 9562 and of much documentation; MD5, SHA-1 and SHA-256 of the empty string.
 _EXAMPLE_IDENTIFIERS = frozenset(
     (
@@ -110,21 +99,23 @@ _EXAMPLE_IDENTIFIERS = frozenset(
     )
 )
 _FEW_RUNS = 3
+"""Runs of digits and of letters that a generated name has at least."""
 _WORD_LENGTH = 6
+"""So many letters in a row are a word, in a name that is not long."""
 _LONG_NAME = 16
 _FEW_DIGITS = 4
 """An identifier with so few different digits was typed, not generated."""
 
 
 def identifier_matches(segment: Segment) -> Iterator[Match]:
-    """Yields identifiers and hashes, except those used as examples in documentation, and states of git."""
+    """Yields identifiers and hashes, except those used as examples in documentation."""
     for match in segment.finditer(_UUID):
         if not is_example_identifier(match[0]):
             yield segment.volatile_match(UUID, match.span(), f'"{match[0]}" is a UUID')
     yield from _hex_numbers(segment)
-    yield from first_of_each_place((_typed_ids(segment), _ulids(segment), _traces(segment)))
-    states = (_git_states(segment, pattern) for pattern in _GIT_STATES)
-    yield from first_of_each_place((*states, _git_descriptions(segment), _commits(segment)))
+    yield from first_of_each_place(
+        (_typed_ids(segment), _labelled_ids(segment), _ulids(segment), _traces(segment), _object_ids(segment))
+    )
 
 
 def _hex_numbers(segment: Segment) -> Iterator[Match]:
@@ -144,10 +135,26 @@ def _hex_numbers(segment: Segment) -> Iterator[Match]:
 def _typed_ids(segment: Segment) -> Iterator[Match]:
     """Yields generated identifiers with a prefix that tells what they name."""
     for match in segment.finditer(_ID_SUFFIX):
-        prefix = _ID_PREFIX_BEFORE.search(segment.line_before(match.start()))
-        if prefix and looks_generated(match[1]):
+        prefix = _ID_PREFIX.search(segment.line_before(match.start()))
+        if prefix and prefix[0].lower() in _NAMED and looks_generated(match[1]):
             span = (match.start() - len(prefix[0]), match.end())
             yield segment.volatile_match(GENERATED_ID, span, f'"{prefix[0]}{match[0]}" is a generated identifier')
+
+
+def _labelled_ids(segment: Segment) -> Iterator[Match]:
+    """Yields generated identifiers behind words that tell what they name."""
+    for match in segment.finditer(_LABELLED_ID):
+        label = _LABEL.search(segment.line_before(match.start()))
+        is_named = label is not None and label[1].lower() in _NAMED
+        if is_named and looks_generated(match[1]) and not _HEX.fullmatch(match[1]):
+            yield segment.volatile_match(GENERATED_ID, match.span(1), f'"{match[1]}" is a generated identifier')
+
+
+def _object_ids(segment: Segment) -> Iterator[Match]:
+    """Yields object ids of MongoDB."""
+    for match in segment.finditer(_OBJECT_ID):
+        if looks_generated(match[0]):
+            yield segment.volatile_match(GENERATED_ID, match.span(), f'"{match[0]}" is an object id')
 
 
 def _ulids(segment: Segment) -> Iterator[Match]:
@@ -161,31 +168,6 @@ def _traces(segment: Segment) -> Iterator[Match]:
     """Yields identifiers of traces as HTTP headers have them."""
     for match in segment.finditer(_TRACE):
         yield segment.volatile_match(GENERATED_ID, match.span(), f'"{match[0]}" is the identifier of a trace')
-
-
-def _git_states(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
-    """Yields what git prints about a work tree."""
-    for match in segment.finditer(pattern):
-        yield segment.volatile_match(GIT_STATE, match.span(), f'"{match[0]}" is the state of a git work tree')
-
-
-def _git_descriptions(segment: Segment) -> Iterator[Match]:
-    """Yields versions that `git describe` or a build tool made of a tag and a commit."""
-    for match in segment.finditer(_DESCRIPTION):
-        version = _VERSION_BEFORE.search(segment.line_before(match.start()))
-        if version and any(map(str.isdigit, version[0])):
-            span = (match.start() - len(version[0]), match.end())
-            message = f'"{segment.text[span[0] : span[1]]}" is a version made of a git commit'
-            yield segment.volatile_match(GIT_STATE, span, message)
-
-
-def _commits(segment: Segment) -> Iterator[Match]:
-    """Yields short hashes of commits that the text presents as the one at hand, or lists at the start of a line."""
-    for match in segment.finditer(_SHORT_HASH):
-        before = segment.line_before(match.start())
-        in_list = not before.strip(" \t*|") and not segment.text.startswith(" ", match.end())
-        if _COMMIT_BEFORE.search(before) and not in_list:
-            yield segment.volatile_match(GIT_STATE, match.span(), f'"{match[0]}" is the hash of a commit')
 
 
 def looks_generated(text: str) -> bool:
@@ -208,7 +190,7 @@ def looks_generated(text: str) -> bool:
 def is_example_identifier(identifier: str) -> bool:
     """Returns whether an identifier is one of documentation, or was typed: few digits, or digits in a row."""
     digits = identifier.lower().replace("-", "")
-    if identifier.lower() in _EXAMPLE_IDENTIFIERS or len(set(digits)) <= _FEW_DIGITS:
+    if identifier.lower() in _EXAMPLE_IDENTIFIERS or "example" in digits or len(set(digits)) <= _FEW_DIGITS:
         return True
     letters, numbers = (re.sub(unwanted, "", digits) for unwanted in (r"\d", r"\D"))
     return _is_in_a_row(digits) or (_is_in_a_row(letters) and _is_in_a_row(numbers))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.rule import Rule
 from cacheunit_build.lint.rules.cu1_dates import DATE, EPOCH, TIME, TIMESTAMP, date_matches, epoch_matches
-from cacheunit_build.lint.rules.cu1_identifiers import GENERATED_ID, GIT_STATE, LONG_HEX, UUID, identifier_matches
+from cacheunit_build.lint.rules.cu1_git import GIT_STATE, git_matches
+from cacheunit_build.lint.rules.cu1_identifiers import GENERATED_ID, LONG_HEX, UUID, identifier_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,7 @@ def volatile_matches(segment: Segment) -> Iterator[Match]:
     yield from date_matches(segment)
     yield from epoch_matches(segment)
     yield from identifier_matches(segment)
+    yield from git_matches(segment)
     if segment.kind == "tool":
         yield from _growing_counts(segment)
 

@@ -23,8 +23,7 @@ ABSOLUTE_PATH = Rule(
     code="CU201",
     name="absolute-path",
     severity="warning",
-    meaning="a path on one machine, for temporary files or in a user's home directory: it differs in each clone or run, and may"
-    " reveal a name",
+    meaning="a path of one machine, one run or one user: it differs in each clone or run, and may reveal a name",
     hint="use a path relative to the project, or a placeholder",
 )
 HOST_NAME = Rule(
@@ -70,14 +69,16 @@ _MACHINE_PATH = re.compile(
 )
 # /tmp/x8fj2, %TEMP%\x8fj2, C:\Users\NAME\AppData\Local\Temp\x8fj2; group 1 is what stands below the folder.
 _TEMPORARY_PATH = re.compile(
-    r"(?<![\w./:-])(?:file://)?(?:(?:/private|/var)?/tmp|/dev/shm|%TE?MP%|\$(?:\{TMPDIR\}|TMPDIR|TE?MP)|[A-Za-z]:[\\/]{1,2}Windows"
+    r"(?<![\w./:-])(?:file://)?(?:(?:/private|/var)?/tmp|/dev/shm|%TE?MP%|%LOCALAPPDATA%[\\/]{1,2}Temp|[A-Za-z]:[\\/]{1,2}Te?mp|\$(?:\{TMPDIR\}|TMPDIR|TE?MP)|[A-Za-z]:[\\/]{1,2}Windows"
     rf"[\\/]{{1,2}}Temp|[A-Za-z]:[\\/]{{1,2}}Users[\\/]{{1,2}}{_PATH_PART}[\\/]{{1,2}}AppData[\\/]{{1,2}}Local[\\/]{{1,2}}Temp)"
     rf"((?:[\\/]{{1,2}}{_PATH_PART})+)",
     re.IGNORECASE,
 )
 # The parts of such a path; Python's own names, and numbers of processes.
 _NAME_PARTS = re.compile(r"[0-9A-Za-z]+")
-_TEMPORARY_NAME = re.compile(r"(?:^|[\\/])(?:tmp[a-z0-9_]{8}|[a-z][\w.-]*-(?!(?:19|20)\d\d\b)\d{3,})(?=[\\/]|$)")
+_TEMPORARY_NAME = re.compile(
+    r"(?:^|[\\/])(?:tmp[a-z0-9_]{8}|\d{5,}|[a-z-]+\d{6,}|[a-z][\w.-]*-(?!(?:19|20)\d\d\b)\d{3,})(?=[\\/]|$)"
+)
 # Accounts of container images and of documentation, and placeholders for an account.
 _GENERIC_ACCOUNTS = frozenset(
     (

@@ -1,7 +1,7 @@
 """Patterns of dates, times and timestamps as renderers print them, in the order and the marks of many languages.
 
-They are for texts with plain digits and spaces (`Segment.plain`). The forms come from the formats of `strftime` in the locales
-of glibc, and from `Intl.DateTimeFormat` with the Unicode CLDR, release 48.
+They are for texts with plain digits and spaces (`Segment.finditer_plain`). The forms come from the formats of
+`strftime` in the locales of glibc, and from `Intl.DateTimeFormat` with the Unicode CLDR, release 48.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _ORDINAL = r"(?:st|nd|rd|th|er|º|°|\.)?"
 
 # 2026-11-30, 2026/11/30, 2026/1/5, 2026. 11. 30., 2026-W49, 2026-W49-1
 _YEAR_FIRST = (
-    rf"{_YEAR}(?:-{_MONTH_NUMBER}-{_DAY}|/{_MONTH_NUMBER}/{_DAY}|\. {{1,2}}{_MONTH_NUMBER}\. {{1,2}}{_DAY}\.?"
+    rf"{_YEAR}(?:-{_MONTH_NUMBER}-{_DAY}(?:Z|[+-](?:0\d|1[0-4]):(?:00|30|45))?|/{_MONTH_NUMBER}/{_DAY}"
+    rf"|\. {{1,2}}{_MONTH_NUMBER}\. {{1,2}}{_DAY}\.?"
     r"|-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?)"
 )
 # 30/11/2026, 11/30/2026, 30.11.2026, 30-11-2026, 30. 11. 2026
@@ -39,14 +40,13 @@ _YEAR_LAST = "|".join(
 )
 # Nov 30, 2026; November 30th 2026; Nov-30-2026
 _MONTH_FIRST = rf"{MONTH}\.?(?: {{1,2}}|[-/]){_DAY}{_ORDINAL}(?:,? {{1,2}}|,|[-/]){_YEAR}"
-# 30 Nov 2026, 30-Nov-2026, 30/Nov/2026, 30Nov2026, 30. November 2026, 1er mars 2026, 30 de noviembre de 2026, 3rd of May, 2026
-_DAY_FIRST = (
-    rf"{_DAY}{_ORDINAL}(?: (?:day )?(?:of |del? |d['’] ?)?|[-/]|){MONTH}\.?(?:,? (?:del? )?|,|[-/]|){_YEAR}"
-)
+# 30 Nov 2026, 30-Nov-2026, 30Nov2026, 30. November 2026, 1er mars 2026, 30 de noviembre de 2026, 3rd of May, 2026
+_DAY_FIRST = rf"{_DAY}{_ORDINAL}(?: (?:day )?(?:of |del? |d['’] ?)?|[-/]|){MONTH}\.?(?:,? (?:del? )?|,|[-/]|){_YEAR}"
 # 2026-Nov-30, 2026 November 30
-_YEAR_AND_NAME = rf"{_YEAR}(?:,? |[-/.]){MONTH}\.?[ /.-]{_DAY}"
+_YEAR_AND_NAME = rf"{_YEAR}(?:[,.]? |[-/.]){MONTH}\.?[ /.-]{_DAY}"
 _NUMERAL = "[〇零○一二三四五六七八九十廿卅]"
-_EAST_ASIAN_YEAR = rf"(?:{_YEAR}|(?:令和|平成|昭和|民國|民国) ?(?:元|\d{{1,3}}|{_NUMERAL}{{1,4}})|{_NUMERAL}{{4}}) ?[年년]"
+_ERA_YEAR = rf"(?:令和|平成|昭和|民國|民国) ?(?:元|\d{{1,3}}|{_NUMERAL}{{1,4}})"
+_EAST_ASIAN_YEAR = rf"(?:{_YEAR}|{_ERA_YEAR}|{_NUMERAL}{{4}}) ?[年년]"
 _EAST_ASIAN_DAY = rf"(?:\d{{1,2}} ?[月월] ?\d{{1,2}} ?[日일号號]|{_NUMERAL}{{1,3}}月{_NUMERAL}{{1,4}}[日号號])"
 # 2026年11月30日, 2026년 11월 30일, 令和8年11月30日, 二〇二六年十一月三十日
 _EAST_ASIAN = rf"{_EAST_ASIAN_YEAR} ?{_EAST_ASIAN_DAY}"
@@ -65,6 +65,10 @@ _SHORT = "(?:{})".format(
         )
     )
 )
+
+_SECOND_HALF = rf"(?:{_DAY}{_ORDINAL} (?:of |de )?{MONTH}\b|{MONTH}\.? {_DAY}(?:st|nd|rd|th)?\b|{_EAST_ASIAN_DAY})"
+# Monday, November 30; lundi 30 novembre; 11月30日（月）
+_WITH_DAY = rf"(?:{DAY_LABEL}\.?,? (?:the |der |den |le |el )?{_SECOND_HALF}|{_EAST_ASIAN_DAY} ?\(?{DAY_LABEL}\)?)"
 
 _HOUR = r"(?:[01]?\d|2[0-3])"
 _HALF = r"(?: ?(?:[AaPp][Mm]\b|[AaPp]\. ?[Mm]\b\.?))"
@@ -90,11 +94,20 @@ _JOIN = (
 _AFTER_DATE = rf"(?:{_CLOCK}|{_HOUR}\.[0-5]\d\.[0-5]\d(?!\.?\d)|{_HOUR}\.[0-5]\d Uhr|(?:0?[1-9]|1[0-2]){_HALF})"
 # Nov 30 03:22:43 UTC 2026, 30. Nov 03:22:43 CET 2026, Nov 30 03:22:43
 _YEAR_BEHIND_TIME = (
-    rf"(?:{MONTH}\.? {{1,2}}{_DAY}|{_DAY}\.? {MONTH}\.?),? {{1,2}}{_HOUR}:[0-5]\d:[0-5]\d(?:\.\d{{1,9}})?{_HALF}?"
+    rf"(?:{MONTH}\.? {{1,2}}{_DAY}|{_DAY}\.? {MONTH}\.?),? {{1,2}}{_HOUR}:[0-5]\d(?::[0-5]\d(?:\.\d{{1,9}})?)?{_HALF}?"
     rf"(?: [A-Z]{{2,5}}\b| ?[+-]\d\d:?\d\d)?(?: {_YEAR})?"
 )
-_FILE_NAME_TIME = r"[T_-][0-2]\d(?:-[0-5]\d(?:-[0-5]\d)?|_[0-5]\d(?:_[0-5]\d)?|\.[0-5]\d(?:\.[0-5]\d)?)(?![\d-])"
-_TIME_FIRST = rf"{_HOUR}:[0-5]\d(?::[0-5]\d(?:[.,]\d{{1,9}})?)?{_HALF}?{_ZONE}(?:, | (?:on |am |le |el )?)(?:{DAY_LABEL}\.?,? )?"
+# T15, T152243Z; -15-22-43, _15.22, -15:22
+_FILE_NAME_TIME = (
+    r"(?:T[0-2]\d(?:[0-5]\d){0,2}Z?(?![\w:-]|\.\d)"
+    r"|[T_-][0-2]\d(?:-[0-5]\d(?:-[0-5]\d)?|_[0-5]\d(?:_[0-5]\d)?|\.[0-5]\d(?:\.[0-5]\d)?)(?![\d-])"
+    r"|[_-][0-2]\d:[0-5]\d(?::[0-5]\d)?(?!\d))"
+)
+# T032243.123Z, -032243, 032243, 0322
+_COMPACT_TIME = r"(?:[T_-]?[0-2]\d[0-5]\d[0-5]\d(?:[.,]?\d{1,9})?|[T ]?[0-2]\d[0-5]\d)Z?"
+_TIME_FIRST = (
+    rf"{_HOUR}:[0-5]\d(?::[0-5]\d(?:[.,]\d{{1,9}})?)?{_HALF}?{_ZONE}(?:, | (?:on |am |le |el )?)(?:{DAY_LABEL}\.?,? )?"
+)
 
 TIMESTAMPS = tuple(
     re.compile(pattern)
@@ -104,8 +117,7 @@ TIMESTAMPS = tuple(
         rf"(?<![{_LETTER}@/.-]){_YEAR_BEHIND_TIME}(?![{_LETTER}])",
         rf"(?<![{_LETTER}@/-]){_YEAR}-{_TWO_DIGIT_MONTH}-{_TWO_DIGIT_DAY}{_FILE_NAME_TIME}",
         rf"(?<![{_LETTER}:.@/-]){_TIME_FIRST}{_DATE}(?![{_LETTER}/-])",
-        # 20261130T032243.123Z, 20261130-032243, 20261130032243, 202611300322
-        rf"(?<![{_LETTER}./-]){_COMPACT}(?:[T_-]?[0-2]\d[0-5]\d[0-5]\d(?:[.,]?\d{{1,9}})?|[T ]?[0-2]\d[0-5]\d)Z?(?![{_LETTER}-])",
+        rf"(?<![{_LETTER}./-]){_COMPACT}{_COMPACT_TIME}(?![{_LETTER}-])",
         # The representation of Python: datetime.datetime(2026, 11, 30, 3, 22)
         rf"\b(?:datetime\.)?datetime\({_YEAR}, ?{_DAY}, ?{_DAY}(?:, ?\d{{1,6}}){{1,4}}",
     )
@@ -120,6 +132,7 @@ DATES = tuple(
         rf"(?<![{_LETTER}@/.:=-]){_DATE}{_AFTER_NAME}",
         # Not behind a word that makes it a version or another number.
         rf"(?<![{_LETTER}@/.:=#-])(?:{_COMPACT}|{_DOTTED}){_AFTER_NAME}",
+        rf"(?<![{_LETTER}@/.:=-]){_WITH_DAY}(?![{_LETTER}/-])",
         rf"\b(?:datetime\.)?date\({_YEAR}, ?{_DAY}, ?{_DAY}\)",
     )
 )
@@ -128,26 +141,39 @@ DATES = tuple(
 TIME_OF_DAY = re.compile(rf"(?<![{_LETTER}:.-])(?:{_CLOCK}(?: Uhr)?){_ZONE}(?![{_LETTER}:]|\.\d)")
 """A time of day, or a length of time or a position in a recording that looks like one."""
 
-EXACT_TIME = re.compile(r":\d\d:\d\d[\d.,]* ?(?:Z|[+-]\d|UTC|GMT|[A-Z]{3,4}$|[AaPp]\.? ?[Mm]|Uhr)|[時时点點시].*[秒초]|[^\W\da-zA-Z] ?\d\d?:\d\d:\d\d|[AP]M \d\d?:\d\d:\d\d")
+_LETTER_BEFORE_HOUR = r"(?:[^\W\da-zA-Z] ?|[AP]M )\d\d?"  # 下午3, PM 3
+EXACT_TIME = re.compile(
+    r":\d\d:\d\d[\d.,]* ?(?:Z|[+-]\d|UTC|GMT|[A-Z]{3,4}$|[AaPp]\.? ?[Mm]|Uhr)|[時时点點시].*[秒초]"
+    rf"|{_LETTER_BEFORE_HOUR}:\d\d:\d\d"
+)
 """A time with seconds and a time zone, AM or PM: bare times such as 02:17:43 are mostly positions in a recording."""
 
 _ODD_MINUTE = r"(?!\d[05]|[0235]9|01|44)\d\d"
 ODD_TIME = re.compile(
-    rf"\d:{_ODD_MINUTE} ?(?:[AaPp]\.? ?[Mm]\b|Z|UTC|GMT|Uhr)|[AP]M \d\d?:{_ODD_MINUTE}"
-    rf"|[^\W\da-zA-Z] ?\d\d?:{_ODD_MINUTE}|[h時时点點시] ?{_ODD_MINUTE}(?: ?[分분]|$)"
+    rf"\d:{_ODD_MINUTE} ?(?:[AaPp]\.? ?[Mm]\b|Z|UTC|GMT|Uhr)|{_LETTER_BEFORE_HOUR}:{_ODD_MINUTE}"
+    rf"|[h時时点點시] ?{_ODD_MINUTE}(?: ?[分분]|$)"
 )
 """A time to the minute that no opening hours have, with what tells it from a length of time."""
 
-_SECOND_HALF = rf"(?:{_DAY}{_ORDINAL} (?:of |de )?{MONTH}\b|{MONTH}\.? {_DAY}(?:st|nd|rd|th)?\b|{_EAST_ASIAN_DAY})"
 _MONTH_AND_YEAR = (
     rf"(?:{MONTH}\.?,? (?:del? )?{_YEAR}|{_EAST_ASIAN_YEAR} ?(?:\d{{1,2}}|{_NUMERAL}{{1,3}}) ?[月월]"
     rf"|{_YEAR}[-/]{_TWO_DIGIT_MONTH}|{_TWO_DIGIT_MONTH}/{_YEAR})(?![{_LETTER}/-])"
 )
 # What is a date only where the text presents it as one: a day, month, week, quarter or year without the rest.
-_PART = (
-    rf"(?:{_SECOND_HALF}|{_MONTH_AND_YEAR}|{_DAY}\.{_MONTH_NUMBER}\.|{_DAY}/{_MONTH_NUMBER}(?![{_LETTER}./])|{_MONTH_NUMBER}/{_DAY}(?![{_LETTER}./])"
-    rf"|{_YEAR}-[0-3]\d\d(?![{_LETTER}])|Q[1-4](?:[ -]{_YEAR})?(?![{_LETTER}])|(?i:week|kw|kalenderwoche|semaine|semana) ?\d{{1,2}}(?![{_LETTER}])"
-    rf"|{_EAST_ASIAN_YEAR}|{_YEAR}(?=\s*(?:[.;)\]}}\"'*<`\n]|,(?!\d)|\Z))|{DAY_NAME}|(?!may\b|march\b){MONTH}(?![{_LETTER}])|\d{{1,2}} ?[月월])"
+_END = rf"(?![{_LETTER}])"
+_PART = "(?:{})".format(
+    "|".join(
+        (
+            *(_SECOND_HALF, _MONTH_AND_YEAR, _EAST_ASIAN_YEAR, DAY_NAME, r"\d{1,2} ?[月월]"),
+            # 30.11., 30/11, 11/30, 2026-334
+            rf"{_DAY}\.{_MONTH_NUMBER}\.|(?:{_DAY}/{_MONTH_NUMBER}|{_MONTH_NUMBER}/{_DAY})(?![{_LETTER}./])",
+            rf"{_YEAR}-[0-3]\d\d{_END}",
+            # Q4 2026, KW 49
+            rf"Q[1-4](?:[ -]{_YEAR})?{_END}|(?i:week|kw|kalenderwoche|semaine|semana) ?\d{{1,2}}{_END}",
+            # A year at the end of a sentence or a value; a month, but no verb
+            rf"{_YEAR}(?=\s*(?:[.;)\]}}\"'*<`\n]|,(?!\d)|\Z))|(?!may\b|march\b){MONTH}{_END}",
+        )
+    )
 )
 _MOMENT = (
     rf"(?:(?P<date>{_DATE}|{_DOTTED}|{_COMPACT}(?!\d)|{_SHORT}(?!\d))|(?P<time>{_CLOCK}(?: Uhr)?{_ZONE}(?![{_LETTER}:])"
