@@ -19,16 +19,17 @@ TIMESTAMPS = [
     # Python: str(datetime), isoformat, ctime, repr; logging
     ("Now: {}", "2026-11-30 15:22:43.123456+00:00"),
     ("Rendered {}.", "2026-11-30T15:22:43.123456"),
-    ("Started {}", "Mon Nov 30 15:22:43 2026"),
-    ("Started {}", "Mon Nov  3 15:22:43 2026"),
+    ("Started Mon {}", "Nov 30 15:22:43 2026"),
+    ("Date: Sat, {}", "28 Nov 26 15:22:43 +0000"),
+    ("Started Mon {}", "Nov  3 15:22:43 2026"),
     ("Rows: [{})]", "datetime.datetime(2026, 11, 30, 15, 22, 43"),
     ("{} INFO started", "2026-11-30 15:22:43,123"),
     # date(1), syslog, HTTP, mail, Apache, RFC 850
-    ("It was {}", "Mon Nov 30 15:22:43 UTC 2026"),
-    ("It was {}", "Mon Nov 30 03:22:43 PM CET 2026"),
+    ("It was Mon {}", "Nov 30 15:22:43 UTC 2026"),
+    ("It was Mon {}", "Nov 30 03:22:43 PM CET 2026"),
     ("{} host sshd", "Nov 30 15:22:43"),
-    ("Date: {}", "Mon, 30 Nov 2026 15:22:43 GMT"),
-    ("Date: {}", "Mon, 30 Nov 2026 15:22:43 +0100"),
+    ("Date: Mon, {}", "30 Nov 2026 15:22:43 GMT"),
+    ("Date: Mon, {}", "30 Nov 2026 15:22:43 +0100"),
     ("[{}]", "30/Nov/2026:15:22:43 +0000"),
     ("Expires: Monday, {}", "30-Nov-26 15:22:43 GMT"),
     # JavaScript: toString, toLocaleString and Intl of many locales
@@ -80,7 +81,12 @@ TIMESTAMPS = [
     ("Run {}", "2026-11-30T15-22"),
     ("Run {}", "2026-11-30T15Z"),
     ("Run {}", "2026-11-30T152243Z"),
-    ("-rw-r--r-- 1 root root 12 {} a.txt", "Nov 30 15:22"),
+    ("-rw-r--r-- 1 root root 4096 {} a.txt", "Nov 30 15:22"),
+    ("Dato: {}", "13. feb. 2026, 16.28"),
+    ("Data: {}", "9 lut 2026, 16:16"),
+    ("Dátum: {}", "2026. február 1., vasárnap 8:28"),
+    ("Дата: {}", "1 лют. 2026 р., 00:52"),
+    ("时间：{}", "2026年2月9日星期一 UTC 00:52:12"),
     ("Päivä: {}", "30.11.2026 klo 16.22.43"),
     ("At {}", "15:22:43 30/11/2026"),
     ("At {}", "3:22 PM on Monday, November 30, 2026"),
@@ -133,6 +139,8 @@ DATES = [
     ("기한: {}", "2026. 11. 30."),
     ("Days: [{}]", "datetime.date(2026, 11, 30)"),
     ("The sale ends on {}.", "Monday, November 30"),
+    ("The sale ends on {}.", "Friday, June 5"),
+    ("İndirim {} biter.", "5 Haziran Cuma"),
     ("La vente finit {}.", "lundi 30 novembre"),
     ("Der Verkauf endet {}.", "Montag, den 30. November"),
     ("終了は{}です。", "11月30日（月）"),
@@ -170,6 +178,9 @@ CURRENT = [
     ("todays_date={}", "2026-11-30"),
     ("Wir befinden uns im {}.", "November 2026"),
     ("Wochentag: {}", "Montag"),
+    ("Wir schreiben das Jahr {}.", "2026"),
+    ("Nous sommes en {}.", "novembre 2026"),
+    ("Current calendar week: {}", "KW 49"),
     ("Today is the {}.", "30th of November"),
     ("Today is Monday ({}).", "11/30"),
     ("The current month is {}.", "November 2026"),
@@ -281,6 +292,8 @@ IDENTIFIERS = [
     ("CU108", "trace id {}", "trace-4bf92f3577b34da6"),
     ("CU108", "traceparent: {}", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
     ("CU108", "session id: {}", "8f3a2b1c"),
+    ("CU108", "trace_id={}", "4bf92f3577b34da6a3ce929d0e0e4736"),
+    ("CU108", "correlation id {}", "8f3a2b1c9d"),
     ("CU108", "Request-ID: `{}`", "7fk29xq1m4"),
     ("CU108", '{{"run_id": "{}"}}', "x7Kd93jXq0"),
     ("CU108", "Cart {}", "674b3f2e9d1c8a0b5e7f4d21"),
@@ -297,6 +310,7 @@ IDENTIFIERS = [
     ("CU109", "{}\n  modified: a", "Changes not staged for commit:"),
     ("CU109", "{}", "## main...origin/main [ahead 1]"),
     ("CU109", "{}", "Branch: main"),
+    ("CU109", "{}", "Git status: clean"),
     ("CU109", "The work tree is {} main.", "3 commits ahead of"),
     ("CU109", "{}", "Switched to branch 'feature/x'"),
     ("CU109", "This text was built from {}.", "1a2b3c4"),
@@ -350,8 +364,7 @@ CASES = [
 def test_a_moment_is_reported_once_in_any_spelling(code: str, severity: str, sentence: str, moment: str) -> None:
     (found,) = reported(sentence.format(moment))
     assert found[:2] == (code, severity)
-    assert found[2] in moment
-    assert len(found[2]) >= len(moment) - len("Monday, ")
+    assert found[2] == moment
 
 
 @pytest.mark.parametrize(("code", "sentence", "identifier"), IDENTIFIERS)

@@ -66,7 +66,7 @@ _EXAMPLE_WORD = re.compile(
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d\d|[年년]")
+_NUMBER = re.compile(r"\d|[年月]")
 _MOST_MATCHES = 500
 _LINE_CONTEXT = 160
 """Characters of a line that are read on each side of a match, since a line may be a whole document."""
@@ -196,7 +196,7 @@ class Segment:
 
     @cached_property
     def _numeric_lines(self) -> tuple[tuple[int, int], ...]:
-        """The spans of the lines with a number of two digits or more, or the East Asian sign for a year."""
+        """The spans of the lines with a digit, or the East Asian sign for a year or a month."""
         lines: list[tuple[int, int]] = []
         end = 0
         while number := _NUMBER.search(self._plain, end):

@@ -13,24 +13,31 @@ _MONTHS = (
     "jan feb mar apr jun jul aug sep sept oct nov dec",  # English
     "januar jänner februar märz mai juni juli oktober dezember mär mrz okt dez",  # German
     "janvier février mars avril juin juillet août septembre octobre novembre décembre",
-    "janv févr fév avr juil déc",  # French
+    "janv févr fév avr juil juill déc",  # French
     "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre",
     "ene abr ago dic",  # Spanish
     "gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre gen mag giu lug set ott",  # Italian
     "janeiro fevereiro março maio junho julho setembro outubro novembro dezembro fev out",  # Portuguese
     "januari februari maart mei augustus mrt",  # Dutch
     "maj augusti marts desember",  # Swedish, Danish, Norwegian
+    "styczeń luty marzec kwiecień czerwiec lipiec sierpień wrzesień październik listopad grudzień",
+    "sty lut kwi cze lip sie wrz paź lis gru",
     "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",  # Polish
+    "leden únor březen duben květen červen červenec srpen říjen prosinec",
     "ledna února března dubna května června července srpna září října listopadu prosince",  # Czech
     "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
     "январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь",
     "янв февр фев мар апр июн июл авг сент сен окт нояб ноя дек",  # Russian
+    "січень лютий березень квітень травень червень липень серпень вересень жовтень листопад грудень",
+    "січ лют бер квіт трав черв лип серп вер жовт лист груд",
     "січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня",  # Ukrainian
     "tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta",
     "marraskuuta joulukuuta tammikuu helmikuu maaliskuu huhtikuu toukokuu kesäkuu heinäkuu elokuu syyskuu lokakuu",
     "marraskuu joulukuu",  # Finnish
-    "január február március április május június július augusztus szeptember október november december",  # Hungarian
-    "ianuarie februarie martie aprilie iunie iulie septembrie octombrie noiembrie decembrie",  # Romanian
+    "január február március április május június július augusztus szeptember október november december",
+    "febr márc ápr máj jún júl szept",  # Hungarian
+    "ianuarie februarie martie aprilie iunie iulie septembrie octombrie noiembrie decembrie ian iun iul",  # Romanian
+    "oca şub nis haz tem ağu eyl eki kas ara",
     "ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık",  # Turkish
 )
 _DAYS = (
@@ -44,6 +51,10 @@ _DAYS = (
     "måndag tisdag onsdag torsdag fredag lördag söndag mandag tirsdag lørdag søndag",
     "poniedziałek wtorek środa czwartek piątek sobota niedziela",
     "понедельник вторник среда четверг пятница суббота воскресенье",
+    "понеділок вівторок середа четвер пʼятниця субота неділя",
+    "pondělí úterý středa čtvrtek pátek neděle",
+    "hétfő kedd szerda csütörtök péntek szombat vasárnap",
+    "luni marți miercuri joi vineri sâmbătă duminică",
     "maanantai tiistai keskiviikko torstai perjantai lauantai sunnuntai",
     "pazartesi salı çarşamba perşembe cuma cumartesi pazar",
 )
@@ -74,18 +85,18 @@ def _phrases(table: tuple[tuple[str, str], ...]) -> str:
     Args:
         table: rows of the beginnings of phrases, and what follows each of them.
 
-    The table (("day|date", " is"), ("time", "")) becomes `(?:[dD](?i:(?:ay|ate) is)|[tT](?i:(?:ime)))`.
+    The table (("day|date", " is"), ("time", "")) becomes `(?:[dD](?i:(?:ay|ate)(?: is))|[tT](?i:(?:ime)(?:)))`.
     """
     groups: dict[str, list[str]] = {}
     for beginnings, rest in table:
         words = sorted(beginnings.split("|"), key=lambda word: word[0])
         for first, group in groupby(words, lambda word: word[0]):
-            groups.setdefault(first, []).append(f"(?:{'|'.join(word[1:] for word in group)}){rest}")
+            groups.setdefault(first, []).append(f"(?:{'|'.join(word[1:] for word in group)})(?:{rest})")
     patterns = (f"[{first}{first.upper()}](?i:{'|'.join(rows)})" for first, rows in groups.items())
     return f"(?:{'|'.join(patterns)})"
 
 
-MONTH = _any_of(*_MONTHS)
+MONTH = rf"(?:{_any_of(*_MONTHS)}|[Dd]es(?=\.))"  # in Norwegian, "des." is December
 """The name of a month, without the dot of an abbreviation."""
 
 _EAST_ASIAN_DAY = r"(?:[月火水木金土日]曜日?|(?:星期|周|週|禮拜|礼拜)[一二三四五六日天]|[월화수목금토일]요일)"
@@ -99,7 +110,7 @@ DAY_LABEL = rf"(?:{_any_of(*_DAYS, _SHORT_DAYS)}\b|{_EAST_ASIAN_DAY}|[月火水�
 _CURRENT_CLAUSES = (
     ("it", rf"(?: is|['’]s)(?: now| currently|(?= {DAY_NAME}))"),
     ("right now", r",? it(?: is|['’]s)"),
-    ("the", r" (?:date|time|day|month) is(?: now)?"),
+    ("the", r" (?:date|time|day|month|year) is(?: now| currently)?"),
     ("we", r"(?: are|['’]re)(?: now| currently)? in"),
     ("generated|rendered|built|compiled|updated", r" (?:at|on)"),
     ("wir haben", r" (?:heute|jetzt|den)"),
@@ -115,7 +126,7 @@ _CURRENT_CLAUSES = (
     ("son las", ""),
     ("sono le", r"(?: ore)?"),
     ("são|het|klockan|klokken|jest", r"(?: is nu| is| är| er| teraz)"),
-    ("сейчас|сегодня|bugün", ""),
+    ("сейчас|сегодня|сьогодні|bugün", ""),
 )
 # The same as a name: a verb, a colon or the like follows.
 _CURRENT_NAMES = (
@@ -129,7 +140,7 @@ _CURRENT_NAMES = (
     (
         "current|present|local|system|server",
         (
-            r"(?:[ _-]?(?:date|day|time|month|year|week(?:day)?|quarter|clock|moment)"
+            r"(?:[ _-]?(?:date|day|time|month|year|(?:calendar )?week(?:day)?|quarter|clock|moment)"
             r"(?:(?: and |[ _/-]| & )?(?:time|date|year))?|[ _-]?timestamp)"
         ),
     ),
@@ -174,7 +185,7 @@ _BETWEEN = (
     r"(?: ?\([^()\n]{1,40}\))?(?: (?:in|for|at) [A-Z][\w/]{1,20})?[^\w\n]{0,6}"
     r"(?:(?P<verb>(?:is|are|was|equals|set to|ist|c['’]est|nous sommes|est|es|son|è|é|is het|jest|är|er|je|это)\b"
     r"|[はが是为為]|[은는이가](?=\W))[^\w\n]{0,5})?"
-    r"(?:(?:now|currently|the|jetzt|gerade|der|den|die|le|la|las|el|il|lo|o|a|het|de|dia|día|on)\b[^\w\n]{1,3}){0,2}"
+    r"(?:(?:now|currently|the|jetzt|gerade|der|den|die|le|la|las|el|il|lo|o|a|het|de|dia|día|on|in|en|em|im)\b[^\w\n]{1,3}){0,2}"
 )
 _BETWEEN += rf"(?:{DAY_LABEL}\.?[^\w\n]{{1,3}}(?:(?:the|der|den|le|el|,) ?)?)?"
 PRESENTED = (

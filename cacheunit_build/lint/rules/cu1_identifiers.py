@@ -64,7 +64,7 @@ _ID_SUFFIX = re.compile(r"[_-](?<=[A-Za-z].)(?:[a-z]{1,8}_)?((?=[A-Za-z]*\d)[0-9
 _ID_PREFIX = re.compile(r"(?<![\w@/.$-])[A-Za-z]+(?:_[A-Za-z]+)?$")
 # "session id: 8f3a2b1c"; group 1 is the generated part.
 _LABELLED_ID = re.compile(
-    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)[`'\"*]{0,3} ?(?:[:=]|is)[ `'\"*]{0,4}([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
+    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)(?:[`'\"*]{0,3} ?(?:[:=]|is\b)[ `'\"*]{0,4}| [`'\"]?)([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
 )
 _LABEL = re.compile(r"([A-Za-z]+)[ _-]?$")
 # The headers traceparent (https://www.w3.org/TR/trace-context/) and X-Amzn-Trace-Id
@@ -72,7 +72,7 @@ _LABEL = re.compile(r"([A-Za-z]+)[ _-]?$")
 _TRACE = re.compile(r"(?<![\w-])(?:00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9a-f]|1-[0-9a-f]{8}-[0-9a-f]{24})(?![\w-])")
 # "session id: 8f3a2b1c"; group 1 is the generated part
 _LABELLED_ID = re.compile(
-    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)[`'\"*]{0,3} ?(?:[:=]|is)[ `'\"*]{0,4}([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
+    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)(?:[`'\"*]{0,3} ?(?:[:=]|is\b)[ `'\"*]{0,4}| [`'\"]?)([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
 )
 _LABEL_BEFORE = re.compile(
     r"(?<![A-Za-z])(?:request|session|run|trace|span|correlation|conversation|thread|job|build|message|execution|invocation"
@@ -112,10 +112,8 @@ def identifier_matches(segment: Segment) -> Iterator[Match]:
     for match in segment.finditer(_UUID):
         if not is_example_identifier(match[0]):
             yield segment.volatile_match(UUID, match.span(), f'"{match[0]}" is a UUID')
-    yield from _hex_numbers(segment)
-    yield from first_of_each_place(
-        (_typed_ids(segment), _labelled_ids(segment), _ulids(segment), _traces(segment), _object_ids(segment))
-    )
+    generated = (_typed_ids, _labelled_ids, _ulids, _traces, _object_ids)
+    yield from first_of_each_place(find(segment) for find in (_hex_numbers, *generated))
 
 
 def _hex_numbers(segment: Segment) -> Iterator[Match]:
@@ -146,7 +144,7 @@ def _labelled_ids(segment: Segment) -> Iterator[Match]:
     for match in segment.finditer(_LABELLED_ID):
         label = _LABEL.search(segment.line_before(match.start()))
         is_named = label is not None and label[1].lower() in _NAMED
-        if is_named and looks_generated(match[1]) and not _HEX.fullmatch(match[1]):
+        if is_named and looks_generated(match[1]):
             yield segment.volatile_match(GENERATED_ID, match.span(1), f'"{match[1]}" is a generated identifier')
 
 

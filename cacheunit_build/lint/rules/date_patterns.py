@@ -22,8 +22,8 @@ from cacheunit_build.lint.rules.calendar_words import (
 # What a date cannot be a part of; in Japanese, Chinese and Korean, letters stand next to a date without a space.
 _LETTER = r"0-9A-Za-z_\u00c0-\u052f"
 _YEAR = r"(?:19[789]\d|20\d\d)"
-_MONTH_NUMBER = r"(?:0?[1-9]|1[0-2])"
-_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_MONTH_NUMBER = r"(?:1[0-2]|0?[1-9])"
+_DAY = r"(?:[12]\d|3[01]|0?[1-9])"
 _TWO_DIGIT_DAY = r"(?:0[1-9]|[12]\d|3[01])"
 _TWO_DIGIT_MONTH = r"(?:0[1-9]|1[0-2])"
 _ORDINAL = r"(?:st|nd|rd|th|er|º|°|\.)?"
@@ -61,14 +61,17 @@ _SHORT = "(?:{})".format(
             *(rf"\d\d{mark}{_TWO_DIGIT_MONTH}{mark}{_TWO_DIGIT_DAY}" for mark in ("/", "-")),
             *(rf"[RH]\d{{1,2}}{mark}{_MONTH_NUMBER}{mark}{_DAY}" for mark in ("/", r"\.")),
             rf"\d\d\. {_MONTH_NUMBER}\. {_DAY}\.",
-            rf"{_DAY}-{MONTH}-\d\d",
+            rf"{_DAY}[- ]{MONTH}[- ]\d\d",
         )
     )
 )
 
 _SECOND_HALF = rf"(?:{_DAY}{_ORDINAL} (?:of |de )?{MONTH}\b|{MONTH}\.? {_DAY}(?:st|nd|rd|th)?\b|{_EAST_ASIAN_DAY})"
 # Monday, November 30; lundi 30 novembre; 11月30日（月）
-_WITH_DAY = rf"(?:{DAY_LABEL}\.?,? (?:the |der |den |le |el )?{_SECOND_HALF}|{_EAST_ASIAN_DAY} ?\(?{DAY_LABEL}\)?)"
+_WITH_DAY = (
+    rf"(?:{DAY_LABEL}\.?,? (?:the |der |den |le |el )?{_SECOND_HALF}|{_SECOND_HALF}\.?,? {DAY_NAME}"
+    rf"|{_EAST_ASIAN_DAY} ?\(?{DAY_LABEL}\)?)"
+)
 
 _HOUR = r"(?:[01]?\d|2[0-3])"
 _HALF = r"(?: ?(?:[AaPp][Mm]\b|[AaPp]\. ?[Mm]\b\.?))"
@@ -88,10 +91,10 @@ _ZONE = (
 _CLOCK = rf"(?:{_COLONS}|{_HOUR_WORDS})"
 # Between a date and its time: "T", ", ", " at ", " (Mon) ", " GMT+1 ".
 _JOIN = (
-    rf"(?:[T_]|:(?=\d\d:\d\d:)|(?: ?\(?(?:{DAY_LABEL})\.?\)?)?(?: г\.)?(?:[ ,]{{1,3}}|[:;] | ?[-\u2013|@·] )"
-    r"(?:(?:at|um|à|a las?|às|alle(?: ore)?|om|kl\.?|klo|v|в|o|den|GMT[+-]\d{1,2}|\[GMT[+-]\d{1,2}\]) )?)"
+    rf"(?:[T_]|:(?=\d\d:\d\d:)|(?:\.?,? ?\(?(?:{DAY_LABEL})\.?\)?)?(?: [гр]\.)?(?:\.? |[ ,]{{1,3}}|[:;] | ?[-\u2013|@·] )"
+    r"(?:(?:at|um|à|a las?|às|alle(?: ore)?|om|kl\.?|klo|la|v|в|о|o|den|\[?(?:UTC|GMT(?:[+-]\d{1,2})?)\]?) )?)"
 )
-_AFTER_DATE = rf"(?:{_CLOCK}|{_HOUR}\.[0-5]\d\.[0-5]\d(?!\.?\d)|{_HOUR}\.[0-5]\d Uhr|(?:0?[1-9]|1[0-2]){_HALF})"
+_AFTER_DATE = rf"(?:{_CLOCK}(?: Uhr)?|{_HOUR}\.[0-5]\d(?:\.[0-5]\d)?(?!\.?\d)(?: Uhr)?|(?:0?[1-9]|1[0-2]){_HALF})"
 # Nov 30 03:22:43 UTC 2026, 30. Nov 03:22:43 CET 2026, Nov 30 03:22:43
 _YEAR_BEHIND_TIME = (
     rf"(?:{MONTH}\.? {{1,2}}{_DAY}|{_DAY}\.? {MONTH}\.?),? {{1,2}}{_HOUR}:[0-5]\d(?::[0-5]\d(?:\.\d{{1,9}})?)?{_HALF}?"
@@ -113,7 +116,7 @@ TIMESTAMPS = tuple(
     re.compile(pattern)
     for pattern in (
         rf"(?<![{_LETTER}@/-]){_DATE}{_JOIN}{_AFTER_DATE}{_ZONE}",
-        rf"(?<![{_LETTER}@/.-])(?:{_DOTTED}|{_SHORT}){_JOIN}{_COLONS}{_ZONE}",
+        rf"(?<![{_LETTER}@/.-])(?:{_DOTTED}|{_SHORT}){_JOIN}{_CLOCK}{_ZONE}",
         rf"(?<![{_LETTER}@/.-]){_YEAR_BEHIND_TIME}(?![{_LETTER}])",
         rf"(?<![{_LETTER}@/-]){_YEAR}-{_TWO_DIGIT_MONTH}-{_TWO_DIGIT_DAY}{_FILE_NAME_TIME}",
         rf"(?<![{_LETTER}:.@/-]){_TIME_FIRST}{_DATE}(?![{_LETTER}/-])",
@@ -176,7 +179,7 @@ _PART = "(?:{})".format(
     )
 )
 _MOMENT = (
-    rf"(?:(?P<date>{_DATE}|{_DOTTED}|{_COMPACT}(?!\d)|{_SHORT}(?!\d))|(?P<time>{_CLOCK}(?: Uhr)?{_ZONE}(?![{_LETTER}:])"
+    rf"(?:(?P<date>(?:{_DATE}|{_DOTTED}|{_COMPACT}|{_SHORT})(?!\d))|(?P<time>{_CLOCK}(?: Uhr)?{_ZONE}(?![{_LETTER}:])"
     rf"|(?:0?[1-9]|1[0-2]){_HALF}(?![{_LETTER}]))|(?P<part>{_PART}))"
 )
 CURRENT_MOMENTS = (re.compile(f"{PRESENTED}{_MOMENT}"), re.compile(f"{EAST_ASIAN_PRESENTED}{_MOMENT}"))
