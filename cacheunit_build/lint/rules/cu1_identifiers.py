@@ -64,21 +64,13 @@ _ID_SUFFIX = re.compile(r"[_-](?<=[A-Za-z].)(?:[a-z]{1,8}_)?((?=[A-Za-z]*\d)[0-9
 _ID_PREFIX = re.compile(r"(?<![\w@/.$-])[A-Za-z]+(?:_[A-Za-z]+)?$")
 # "session id: 8f3a2b1c"; group 1 is the generated part.
 _LABELLED_ID = re.compile(
-    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)(?:[`'\"*]{0,3} ?(?:[:=]|is\b)[ `'\"*]{0,4}| [`'\"]?)([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
+    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)(?:[`'\"*]{0,3} ?(?:[:=]|is\b)[ `'\"*]{0,4}| [`'\"]?)"
+    r"([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
 )
 _LABEL = re.compile(r"([A-Za-z]+)[ _-]?$")
 # The headers traceparent (https://www.w3.org/TR/trace-context/) and X-Amzn-Trace-Id
 # (https://docs.aws.amazon.com/xray/latest/devguide/xray-services-elb.html)
 _TRACE = re.compile(r"(?<![\w-])(?:00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9a-f]|1-[0-9a-f]{8}-[0-9a-f]{24})(?![\w-])")
-# "session id: 8f3a2b1c"; group 1 is the generated part
-_LABELLED_ID = re.compile(
-    r"(?:ID|Id|id)(?<=[ _A-Za-z-]..)(?:[`'\"*]{0,3} ?(?:[:=]|is\b)[ `'\"*]{0,4}| [`'\"]?)([0-9A-Za-z]{6,40})(?![\w/(-]|\.\w)"
-)
-_LABEL_BEFORE = re.compile(
-    r"(?<![A-Za-z])(?:request|session|run|trace|span|correlation|conversation|thread|job|build|message|execution|invocation"
-    r"|transaction|task|chat|call|batch|turn|workflow|event)[ _-]?$",
-    re.IGNORECASE,
-)
 # 12 bytes that begin with the time in seconds, from 2021 to 2029:
 # http://reactivemongo.org/releases/0.12/api/reactivemongo/bson/BSONObjectID.html
 _OBJECT_ID = re.compile(r"(?<![\w@/#.+$-])6[0-9a-f]{23}(?![\w/-])")
