@@ -402,6 +402,9 @@ NOT_REPORTED = [
     "The session id: a short text. Request ID: required. The run id is mandatory; user_id=current_user.",
     "Branch: describe it. On the branch main. Branches: main, develop. Two commits behind is fine.",
     "Unix time begins 1-Jan-1970, on 1 January 1970, le 1er janvier 1970, am 1. Januar 1970 or on 1970/01/01.",
+    "Day of the week: Monday, Tuesday or Sunday. Weekday (Monday to Friday). Current month: January, February, ...",
+    "Now, April, answer. Today, June sings. This week: Monday is off. Every day of the week (Mon/Tue/Wed).",
+    "Wochentag: Montag bis Freitag. 曜日：月曜日、火曜日。",
     "On Monday we ship. Every Friday: send a report. Reply by Tuesday at 5 PM.",
     # Identifiers
     "Call get_user, run_tests, request_id, session-token, thread_local, message_body or step_by_step.",

@@ -132,10 +132,10 @@ _CURRENT_CLAUSES = (
 _CURRENT_NAMES = (
     ("today", r"(?:['’]?s)?(?:[ _-]?(?:date|day))?(?:(?: and|/) ?time)?"),
     ("yesterday|tomorrow|day of the week|day of week|weekday|wochentag|jour de la semaine|día de la semana", ""),
-    ("this", r" (?:month|year|week)"),
-    ("dieser|dieses|diese", r" (?:monat|jahr|woche)"),
+    ("this", r" (?:month|year)"),
+    ("dieser|dieses|diese", r" (?:monat|jahr)"),
     ("ce", r" mois(?:-ci)?"),
-    ("este|esta", r" (?:mes|año|semana)"),
+    ("este|esta", r" (?:mes|año)"),
     ("date|day|time|month|year", r" (?:today|now|right now)"),
     (
         "current|present|local|system|server",

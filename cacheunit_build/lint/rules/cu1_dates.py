@@ -67,7 +67,7 @@ _EPOCH_NUMBER = re.compile(r"(?<![\w.+/#-])(?:1[5-9]\d{8}|20\d{8})(?:\d{3}){0,3}
 _ROUND_NUMBER = re.compile(r"\d{1,4}0{6,}")
 _CONDITION = re.compile(CONDITION, re.IGNORECASE)
 # What joins the name of a moment and the moment, in place of a verb.
-_MARK = re.compile("[:=,>(]")
+_MARK = re.compile("[:=>(]")
 
 
 def date_matches(segment: Segment) -> Iterator[Match]:

@@ -23,24 +23,27 @@ GIT_STATE = Rule(
 )
 
 # "branch: main", "branch is feature/x": a name, not a word of a sentence
-_BRANCH_VALUE = r"[`'\"*]{0,3} ?(?:[:=]{1,2}|is:?)[ `'\"*]{0,4}(?:main|master|develop|trunk|[\w.-]+/(?:[\w./-]*\w)?)\b"
+_BRANCH = re.compile(
+    r"(?:branch|Branch|BRANCH)[`'\"*]{0,3} ?(?:[:=]{1,2}|is:?)[ `'\"*]{0,4}"
+    r"(?:main|master|develop|trunk|[\w.-]+/(?:[\w./-]*\w)?)\b"
+)
+# In front of it: the start of a line, "current", "git_".
+_BRANCH_BEFORE = re.compile(r"(?:^[ \t>*-]{0,8}|\b(?:current|active|checked[ -]out|git)[ _-])$", re.IGNORECASE)
 _GIT_STATES = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         # The output of git status
         r"(?:On branch(?<![^\s`'\">:]On branch)|HEAD detached (?:at|from)|HEAD is now at) [`'\"]?\w(?:[\w./-]*\w)?",
-        r"(?:[Yy]ou are|[Cc]urrently|now) on (?:the )?(?:git )?branch [`'\"]?\w(?:[\w./-]*\w)?",
-        r"[Oo]n branch [`'\"]?\w[\w.-]*/(?:[\w./-]*\w)?",
+        r"(?:you are|You are|currently|Currently|now) on (?:the )?(?:git )?branch [`'\"]?\w(?:[\w./-]*\w)?",
+        r"on branch [`'\"]?\w[\w.-]*/(?:[\w./-]*\w)?",
         r"Switched to (?:a new )?branch '[^'\n]{1,100}'|\(HEAD -> [^)\n]{1,100}\)",
         r"\b\d{1,5} commits? (?:ahead of|behind)\b",
         r"Your branch (?:is (?:ahead of|behind|up to date with) '|and '[^'\n]{1,100}' have diverged)[^\n]{0,60}",
         r"(?:nothing|Nothing) (?:added )?to commit(?:, working (?:tree|directory) clean\b| \([^)\n]{1,90}\))",
-        r"[Gg]it status: ?(?:clean|dirty)\b|[Ww]orking tree: ?(?:clean|dirty)\b",
+        r"(?:(?:git|Git) status|(?:working|Working) tree): ?(?:clean|dirty)\b",
         r"nothing added to commit but|no changes added to commit\b|(?:working|Working) (?:tree|directory) clean\b",
         r"(?:Changes (?:to be committed|not staged for commit)|Untracked files|Unmerged paths|No commits yet):$",
         r"## (?:HEAD \(no branch\)|[\w./-]+\.\.\.[\w./-]+(?: \[(?:ahead|behind|gone)[^\]\n]{0,40}\])?)[ \t]*$",
-        rf"(?:[Cc]urrent|CURRENT|[Aa]ctive|[Cc]hecked[ -]out|[Gg]it|GIT)[ _-](?:[Bb]ranch|BRANCH){_BRANCH_VALUE}",
-        rf"^[ \t>*-]{{0,8}}[Bb]ranch{_BRANCH_VALUE}",
     )
 )
 # 14-g1a2b3c4 of v1.2.3-14-g1a2b3c4, and g1a2b3c4 of 1.2.4.dev14+g1a2b3c4.d20261130
@@ -65,13 +68,23 @@ _COMMIT_BEFORE = re.compile(
 def git_matches(segment: Segment) -> Iterator[Match]:
     """Yields states of a git work tree: its branch, its commit, and what has changed."""
     states = (_git_states(segment, pattern) for pattern in _GIT_STATES)
-    yield from first_of_each_place((*states, _git_descriptions(segment), _commits(segment)))
+    yield from first_of_each_place((*states, _branches(segment), _git_descriptions(segment), _commits(segment)))
 
 
 def _git_states(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
     """Yields what git prints about a work tree."""
     for match in segment.finditer(pattern):
         yield segment.volatile_match(GIT_STATE, match.span(), f'"{match[0]}" is the state of a git work tree')
+
+
+def _branches(segment: Segment) -> Iterator[Match]:
+    """Yields the name of the branch as a value, with its label."""
+    for match in segment.finditer(_BRANCH):
+        before = _BRANCH_BEFORE.search(segment.line_before(match.start()))
+        if before:
+            span = (match.start() - len(before[0].lstrip(" \t>*-")), match.end())
+            message = f'"{segment.text[span[0] : span[1]]}" is the state of a git work tree'
+            yield segment.volatile_match(GIT_STATE, span, message)
 
 
 def _git_descriptions(segment: Segment) -> Iterator[Match]:

@@ -165,17 +165,20 @@ _MONTH_AND_YEAR = (
 )
 # What is a date only where the text presents it as one: a day, month, week, quarter or year without the rest.
 _END = rf"(?![{_LETTER}])"
+# In front of another day or month, for which the text lists what is possible: "Monday to Friday", "January, February".
+_NO_LIST = r"(?![^\w\n]{{0,3}}(?:(?:or|and|to|through|until|oder|und|bis|ou|et|à|o|y|a|[か和或至到])[^\w\n]{{0,2}})?{})"
 _PART = "(?:{})".format(
     "|".join(
         (
-            *(_SECOND_HALF, _MONTH_AND_YEAR, _EAST_ASIAN_YEAR, DAY_NAME, r"\d{1,2} ?[月월]"),
+            *(_SECOND_HALF, _MONTH_AND_YEAR, _EAST_ASIAN_YEAR, r"\d{1,2} ?[月월]"),
+            rf"{DAY_NAME}{_NO_LIST.format(DAY_NAME)}",
             # 30.11., 30/11, 11/30, 2026-334
             rf"{_DAY}\.{_MONTH_NUMBER}\.|(?:{_DAY}/{_MONTH_NUMBER}|{_MONTH_NUMBER}/{_DAY})(?![{_LETTER}./])",
             rf"{_YEAR}-[0-3]\d\d{_END}",
             # Q4 2026, KW 49
             rf"Q[1-4](?:[ -]{_YEAR})?{_END}|(?i:week|kw|kalenderwoche|semaine|semana) ?\d{{1,2}}{_END}",
             # A year at the end of a sentence or a value; a month, but no verb
-            rf"{_YEAR}(?=\s*(?:[.;)\]}}\"'*<`\n]|,(?!\d)|\Z))|(?!may\b|march\b){MONTH}{_END}",
+            rf"{_YEAR}(?=\s*(?:[.;)\]}}\"'*<`\n]|,(?!\d)|\Z))|(?!may\b|march\b){MONTH}{_END}{_NO_LIST.format(MONTH)}",
         )
     )
 )
