@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from cacheunit_build.lint.rule import Rule
 from cacheunit_build.lint.rules.calendar_words import CONDITION
 from cacheunit_build.lint.rules.date_patterns import (
-    AS_OF_MONTHS,
-    CURRENT_MOMENTS,
-    DATES,
     EXACT_TIME,
     ODD_TIME,
     TIME_OF_DAY,
-    TIMESTAMPS,
+    as_of_months,
+    current_moments,
+    dates,
+    timestamps,
 )
 from cacheunit_build.lint.segment import first_of_each_place
 
@@ -73,10 +73,10 @@ _MARK = re.compile("[:=>(]")
 def date_matches(segment: Segment) -> Iterator[Match]:
     """Yields each date and time once: as a timestamp, as what is presented as current, as a date, or as a time."""
     stages = (
-        *(_timestamps(segment, pattern) for pattern in TIMESTAMPS),
-        *(_current_moments(segment, pattern) for pattern in CURRENT_MOMENTS),
-        *(_dates(segment, pattern) for pattern in DATES),
-        *(_as_of_months(segment, pattern) for pattern in AS_OF_MONTHS),
+        *(_timestamps(segment, pattern) for pattern in timestamps()),
+        *(_current_moments(segment, pattern) for pattern in current_moments()),
+        *(_dates(segment, pattern) for pattern in dates()),
+        *(_as_of_months(segment, pattern) for pattern in as_of_months()),
         _exact_times(segment),
     )
     for match in first_of_each_place(stages):

@@ -7,6 +7,7 @@ They are for texts with plain digits and spaces (`Segment.finditer_plain`). The 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from cacheunit_build.lint.rules.calendar_words import (
     AS_OF,
@@ -113,9 +114,11 @@ _TIME_FIRST = (
     rf"{_HOUR}:[0-5]\d(?::[0-5]\d(?:[.,]\d{{1,9}})?)?{_HALF}?{_ZONE}(?:, | (?:on |am |le |el )?)(?:{DAY_LABEL}\.?,? )?"
 )
 
-TIMESTAMPS = tuple(
-    re.compile(pattern)
-    for pattern in (
+
+@cache
+def timestamps() -> tuple[re.Pattern[str], ...]:
+    """Returns the patterns of a date with a time of day."""
+    return _compiled(
         rf"(?<![{_LETTER}@/-]){_DATE}{_JOIN}{_AFTER_DATE}{_ZONE}",
         rf"(?<![{_LETTER}@/.-])(?:{_DOTTED}|{_SHORT}){_JOIN}{_CLOCK}{_ZONE}",
         rf"(?<![{_LETTER}@/.-]){_YEAR_BEHIND_TIME}(?![{_LETTER}])",
@@ -125,13 +128,15 @@ TIMESTAMPS = tuple(
         # The representation of Python: datetime.datetime(2026, 11, 30, 3, 22)
         rf"\b(?:datetime\.)?datetime\({_YEAR}, ?{_DAY}, ?{_DAY}(?:, ?\d{{1,6}}){{1,4}}",
     )
-)
-"""A date with a time of day."""
+
 
 _AFTER_NAME = rf"(?![{_LETTER}@/-]|\.[{_LETTER}]|\"?>)"
-DATES = tuple(
-    re.compile(pattern)
-    for pattern in (
+
+
+@cache
+def dates() -> tuple[re.Pattern[str], ...]:
+    """Returns the patterns of a date."""
+    return _compiled(
         # Not a date in the name of an API version, a model or a migration, or in a URL: it never changes.
         rf"(?<![{_LETTER}@/.:=-]){_DATE}{_AFTER_NAME}",
         # Not behind a word that makes it a version or another number.
@@ -139,8 +144,7 @@ DATES = tuple(
         rf"(?<![{_LETTER}@/.:=-]){_WITH_DAY}(?![{_LETTER}/-])",
         rf"\b(?:datetime\.)?date\({_YEAR}, ?{_DAY}, ?{_DAY}\)",
     )
-)
-"""A date."""
+
 
 TIME_OF_DAY = re.compile(rf"(?<![{_LETTER}:.-])(?:{_CLOCK}(?: Uhr)?){_ZONE}(?![{_LETTER}:]|\.\d)")
 """A time of day, or a length of time or a position in a recording that looks like one."""
@@ -186,15 +190,27 @@ _MOMENT = (
     rf"(?:(?P<date>(?:{_DATE}|{_DOTTED}|{_COMPACT}|{_SHORT})(?!\d))|(?P<time>{_CLOCK}(?: Uhr)?{_ZONE}(?![{_LETTER}:])"
     rf"|(?:0?[1-9]|1[0-2]){_HALF}(?![{_LETTER}]))|(?P<part>{_PART}))"
 )
-CURRENT_MOMENTS = (re.compile(f"{PRESENTED}{_MOMENT}"), re.compile(f"{EAST_ASIAN_PRESENTED}{_MOMENT}"))
-"""A date or time, or a part of a date, that the text presents as the current one: groups `date`, `time`, `part`.
 
-The first pattern has the groups of `PRESENTED` too.
-"""
 
-AS_OF_MONTHS = (
-    re.compile(rf"{AS_OF}(?P<month>{_MONTH_AND_YEAR})"),
-    re.compile(rf"{EAST_ASIAN_AS_OF}(?P<month>{_MONTH_AND_YEAR})"),
-    re.compile(rf"(?P<month>{_EAST_ASIAN_YEAR} ?\d{{1,2}} ?[月월]){AS_OF_AFTER}"),
-)
-"""A month without a day, as of which a statement holds: group `month`."""
+@cache
+def current_moments() -> tuple[re.Pattern[str], ...]:
+    """Returns the patterns of a date or time, or a part of a date, that the text presents as the current one.
+
+    They have the groups `date`, `time` and `part`; the first has the groups of `PRESENTED` too.
+    """
+    return _compiled(f"{PRESENTED}{_MOMENT}", f"{EAST_ASIAN_PRESENTED}{_MOMENT}")
+
+
+@cache
+def as_of_months() -> tuple[re.Pattern[str], ...]:
+    """Returns the patterns of a month without a day, as of which a statement holds: group `month`."""
+    return _compiled(
+        rf"{AS_OF}(?P<month>{_MONTH_AND_YEAR})",
+        rf"{EAST_ASIAN_AS_OF}(?P<month>{_MONTH_AND_YEAR})",
+        rf"(?P<month>{_EAST_ASIAN_YEAR} ?\d{{1,2}} ?[月월]){AS_OF_AFTER}",
+    )
+
+
+def _compiled(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    """Compiles patterns: those with the names of months take tenths of a second, which only lint should pay."""
+    return tuple(map(re.compile, patterns))
