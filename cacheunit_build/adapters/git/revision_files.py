@@ -192,15 +192,23 @@ class BlobReader:
         Raises:
             CacheunitError: the clone does not contain it, or git cannot be run.
         """
-        with self._lock:
-            try:
-                data = self._ask(blob)
-            except OSError as error:
-                raise cannot_run_git(error) from None
+        data = self.find(blob)
         if data is None:
             hint = 'run "git fetch --refetch --no-filter", or compare with a lock'
             raise fail(f"this clone does not contain the files of {self._label}", path=path, hint=hint)
         return data
+
+    def find(self, blob: str) -> bytes | None:
+        """Returns the content with the id `blob`, as `read` does; None where the clone does not contain it.
+
+        Raises:
+            CacheunitError: git cannot be run.
+        """
+        with self._lock:
+            try:
+                return self._ask(blob)
+            except OSError as error:
+                raise cannot_run_git(error) from None
 
     def _ask(self, blob: str) -> bytes | None:
         """Sends "ID", receives "ID blob SIZE", the content and a newline; returns None for any other answer."""
