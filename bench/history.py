@@ -75,9 +75,15 @@ def create_repository(folder: Path, commits: int, entries: int) -> None:
         stream += b"data %d\n%b\nM 100644 inline cacheunit.lock\ndata %d\n%b\n" % (
             len(subject), subject, len(data), data,
         )  # fmt: skip
-    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=folder, input=bytes(stream), check=True)
-    subprocess.run(["git", "reset", "-q", "--hard"], cwd=folder, check=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "fast-import", "--quiet", data=bytes(stream))
+    git(folder, "reset", "-q", "--hard")
+
+
+def git(folder: Path, *arguments: str, data: bytes = b"") -> None:
+    """Runs git in a folder."""
+    subprocess.run(["git", *arguments], cwd=folder, input=data, check=True)  # noqa: S607 - the user's git
 
 
 def seconds(folder: Path, report: Sequence[str]) -> tuple[float, int]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.domain.file_names import readable_name
-from cacheunit_build.reports.folding import fold_names
 from cacheunit_build.reports.layout import Block, Section, Table
 from cacheunit_build.reports.log_cells import (
     change_text,
-    commit_text,
+    history_remarks,
     history_rows,
+    point_note,
+    present,
     share_range,
     short_id,
     summary_text,
     tokens_text,
+    unchanged_line,
 )
 from cacheunit_build.reports.sparkline import sparkline
 
@@ -37,20 +38,10 @@ def log_blocks(result: LogResult, *, verbose: bool = False) -> list[Block]:
     """
     if len(result.artifacts) == 1:
         return [*_artifact_blocks(result, result.artifacts[0]), [summary_text(result)]]
-    present = [item for item in result.artifacts if not item.is_removed]
-    changed = [item for item in present if verbose or item.is_changed]
-    unchanged = [item.prefix for item in present if not verbose and not item.is_changed]
-    return [
-        _overview(result, changed, verbose=verbose),
-        Section(
-            [
-                [f"unchanged: {fold_names(unchanged)}"] if unchanged else [],
-                _first_lines(list(_removals(result)), verbose=verbose),
-                _first_lines([_problem_line(commit) for commit in reversed(result.problems)], verbose=verbose),
-            ]
-        ),
-        [summary_text(result)],
-    ]
+    changed = [item for item in present(result) if verbose or item.is_changed]
+    remarks = history_remarks(result, most=None if verbose else _MOST_LINES)
+    unchanged = [] if verbose else unchanged_line(result)
+    return [_overview(result, changed, verbose=verbose), Section([unchanged, remarks]), [summary_text(result)]]
 
 
 def _overview(result: LogResult, histories: list[ArtifactHistory], *, verbose: bool) -> Table:
@@ -73,27 +64,6 @@ def _overview(result: LogResult, histories: list[ArtifactHistory], *, verbose: b
     return Table(header=header, rows=cells, right=(2, 3, 4, 5, 6), notes=notes)
 
 
-def _removals(result: LogResult) -> Iterator[str]:
-    """Yields a line for each commit that removed artifacts, the newest first."""
-    removed: dict[int, list[str]] = {}
-    for item in result.artifacts:
-        if item.is_removed:
-            removed.setdefault(item.last.index, []).append(item.prefix)
-    for index in sorted(removed, reverse=True):
-        yield f"removed: {fold_names(removed[index])} in {commit_text(result.commits[index].commit)}"
-
-
-def _problem_line(commit: HistoryCommit) -> str:
-    return f"not read: the lock in {commit_text(commit.commit)}: {commit.problem}"
-
-
-def _first_lines(lines: list[str], *, verbose: bool) -> list[str]:
-    """Returns the first of some lines and the number of the others; with `verbose`, all."""
-    if verbose or len(lines) <= _MOST_LINES:
-        return lines
-    return [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES:,} more (-v lists them)"]
-
-
 def _artifact_blocks(result: LogResult, history: ArtifactHistory) -> Iterator[Block]:
     """Yields the head of one artifact, and a table with a row for each commit that changed it, the newest first."""
     (row,) = history_rows([history])
@@ -103,14 +73,15 @@ def _artifact_blocks(result: LogResult, history: ArtifactHistory) -> Iterator[Bl
     yield [f"{row.name} for {row.target}: {row.tokens} tokens{change}", f"  {bars}"]
     yield [] if growth is None else [f"largest growth: {growth}"]
     points = {point.index: point for point in history.points}
-    rows, notes = [], {}
+    rows: list[tuple[str, ...]] = []
+    notes: dict[int, str] = {}
     for index in range(len(result.commits) - 1, result.start - 1, -1):
         commit, point = result.commits[index], points.get(index)
         if commit.problem is not None:
             notes[len(rows)] = commit.problem
             rows.append((short_id(commit.commit), commit.commit.date, "", "not read", "", "", commit.commit.subject))
         elif point is not None:
-            note = _point_note(history, point)
+            note = point_note(history, point)
             notes |= {} if note is None else {len(rows): note}
             rows.append(_point_row(commit, point))
     header = ("commit", "date", "tokens", "change", "padding", "cached", "subject")
@@ -122,14 +93,6 @@ def _point_row(commit: HistoryCommit, point: Point) -> tuple[str, ...]:
     tokens, padding, cached = ("", "", "") if point.kind == "removed" else values
     item = commit.commit
     return short_id(item), item.date, tokens, change_text(point), padding, cached, item.subject
-
-
-def _point_note(history: ArtifactHistory, point: Point) -> str | None:
-    """Returns what the row of a commit does not show: a former name, or that only the count changed."""
-    if point.kind == "renamed":
-        before = history.points[history.points.index(point) - 1]
-        return f"renamed from {readable_name(before.prefix)}"
-    return "the same text, counted or padded differently" if point.kind == "recounted" else None
 
 
 def log_json(result: LogResult) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.file_names import readable_name
-from cacheunit_build.reports.folding import Group, fold, number_range
+from cacheunit_build.reports.folding import Group, fold, fold_names, number_range
 from cacheunit_build.reports.formatting import plural
 from cacheunit_build.reports.sparkline import means
 
@@ -147,15 +147,62 @@ def change_text(point: Point) -> str:
     return point.kind
 
 
+def point_note(history: ArtifactHistory, point: Point) -> str | None:
+    """Returns what the numbers of a point do not show: a former name, or that only the count changed."""
+    if point.kind == "renamed":
+        before = history.points[history.points.index(point) - 1]
+        return f"renamed from {readable_name(before.prefix)}"
+    return "the same text, counted or padded differently" if point.kind == "recounted" else None
+
+
+def present(result: LogResult) -> list[ArtifactHistory]:
+    """Returns the histories of the artifacts that the last version of the lock has."""
+    return [item for item in result.artifacts if not item.is_removed]
+
+
+def unchanged_line(result: LogResult) -> list[str]:
+    """Returns a line with the prefixes whose numbers never changed; none where there is no such prefix."""
+    names = fold_names(item.prefix for item in present(result) if not item.is_changed)
+    return [f"unchanged: {names}"] if names else []
+
+
+def history_remarks(result: LogResult, most: int | None) -> list[str]:
+    """Returns a line for each commit that removed artifacts, and for each whose lock is not known, the newest first.
+
+    Args:
+        result: the histories.
+        most: the most lines of each kind, of which the others are counted; None for all.
+    """
+    removed: dict[int, list[str]] = {}
+    for item in result.artifacts:
+        if item.is_removed:
+            removed.setdefault(item.last.index, []).append(item.prefix)
+    removals = [
+        f"removed: {fold_names(removed[index])} in {commit_text(result.commits[index].commit)}"
+        for index in sorted(removed, reverse=True)
+    ]
+    problems = [
+        f"not read: the lock in {commit_text(item.commit)}: {item.problem}" for item in reversed(result.problems)
+    ]
+    return [*_first_lines(removals, most), *_first_lines(problems, most)]
+
+
+def _first_lines(lines: list[str], most: int | None) -> list[str]:
+    """Returns the first of some lines, and the number of the others."""
+    if most is None or len(lines) <= most:
+        return lines
+    return [*lines[:most], f"and {len(lines) - most:,} more commits"]
+
+
 def summary_text(result: LogResult) -> str:
-    """Returns the number of commits and their days: `12 commits changed the lock from 2026-01-03 to 2026-10-02`."""
-    commits = [item.commit for item in result.commits[result.start :]]
-    counted = len(commits) - result.has_start
-    if not counted:
-        return f"no commit changed the lock since {commits[0].date}"
-    first, last = commits[result.has_start].date, commits[-1].date
+    """Returns how many commits changed the artifacts, and when: `12 commits from 2026-01-03 to 2026-10-02`."""
+    indexes = {point.index for item in result.artifacts for point in item.points if point.kind != "start"}
+    if not indexes:
+        return f"no change since {result.commits[result.start].commit.date}"
+    first, last = (result.commits[index].commit.date for index in (min(indexes), max(indexes)))
     days = f"on {first}" if first == last else f"from {first} to {last}"
-    return f"{plural(counted, 'commit')} changed the lock {days}"
+    what = "this artifact" if len(result.artifacts) == 1 else "these artifacts"
+    return f"{plural(len(indexes), 'commit')} changed {what} {days}"
 
 
 def shallow_note(result: LogResult) -> str | None:
