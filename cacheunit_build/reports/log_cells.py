@@ -61,22 +61,21 @@ class HistoryRow:
         """The cached share at the end."""
         return share_range(self._lasts)
 
-    @property
-    def growth(self) -> tuple[ArtifactHistory, Point] | None:
-        """The largest growth of one of the artifacts, of several the last; None where none grew."""
-        grown = [(item, point) for item in self.members if (point := item.largest_growth) is not None]
-        return max(grown, key=lambda found: (found[1].growth, found[1].index)) if grown else None
-
     def mean_tokens(self, result: LogResult) -> list[float | None]:
         """Returns the mean of the artifacts' tokens after each shown commit; None where there was none of them."""
         return means([item.tokens_at(len(result.commits))[result.start :] for item in self.members])
 
     def growth_text(self, result: LogResult) -> str | None:
-        """Returns the largest growth with its commit; None where there is none."""
-        if self.growth is None:
+        """Returns the largest growth with its commit, of several the last; None where nothing grew.
+
+        The artifact is named where others of the row did not grow as much by the same commit.
+        """
+        grown = [(item, point) for item in self.members if (point := item.largest_growth) is not None]
+        if not grown:
             return None
-        history, point = self.growth
-        name = f" of {readable_name(history.prefix)} for {history.target}" if len(self.members) > 1 else ""
+        history, point = max(grown, key=lambda found: (found[1].growth, found[1].index))
+        alike = [item for item, other in grown if (other.growth, other.index) == (point.growth, point.index)]
+        name = "" if len(alike) == len(self.members) else f" of {readable_name(history.prefix)} for {history.target}"
         sign = "~" if point.entry.is_estimate else ""
         return f"{sign}{signed(point.growth)}{name} in {commit_text(result.commits[point.index].commit)}"
 
@@ -208,6 +207,6 @@ def summary_text(result: LogResult) -> str:
 def shallow_note(result: LogResult) -> str | None:
     """Returns a note where a shallow clone lacks the older commits; None otherwise."""
     first = result.commits[0].commit
-    if not result.is_shallow or not first.is_boundary:
+    if not first.is_boundary or result.has_start:
         return None
     return f'this clone is shallow: commits before {short_id(first)} are missing; run "git fetch --unshallow"'
