@@ -392,7 +392,7 @@ def test_several_artifacts_are_a_row_a_prefix_and_target_with_the_largest_growth
         "e       tokens        ~640 → ~700         ▁█    ~+60        0    ~100 %\n"
         f'  ~+60 in {second} 2026-01-02 "Edit 1"\n'
         "\n"
-        "unchanged: same\n"
+        "tokens unchanged: same\n"
         f'removed: gone in {second} 2026-01-02 "Edit 1"\n'
         "\n"
         "2 commits changed these artifacts from 2026-01-01 to 2026-01-02\n"
@@ -404,7 +404,14 @@ def test_several_artifacts_are_a_row_a_prefix_and_target_with_the_largest_growth
         lock({"a@plan=x": entry("x2", 6), "a@plan=y": entry("y2", 14)}),
     )
     assert "\n  +9 of a@plan=y for blocks in " in run_log(cacheunit, tmp_path / "other").out
-    assert ["a@plan=x" in verbose, "a@plan=y" in verbose, "unchanged" in verbose] == [True, True, False]
+    assert ["a@plan=x" in verbose, "a@plan=y" in verbose, "tokens unchanged" in verbose] == [True, True, False]
+
+
+def test_a_prefix_that_was_added_later_is_shown_with_its_commit(cacheunit: Cacheunit, tmp_path: Path) -> None:
+    commit_locks(tmp_path, A, lock({"a": entry("a1", 250), "b": entry("b", 9)}))
+    second = git(tmp_path, "rev-parse", "--short=7", "HEAD")
+    out = run_log(cacheunit, tmp_path).out
+    assert f'  added in {second} 2026-01-02 "Edit 1"\n\ntokens unchanged: a\n' in out
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100])
