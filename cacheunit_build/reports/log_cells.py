@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.folding import Group, fold, fold_names, number_range
 from cacheunit_build.reports.formatting import plural
@@ -137,7 +138,12 @@ def short_id(commit: LockCommit) -> str:
 
 def commit_text(commit: LockCommit) -> str:
     """Returns a commit in words: `3f2a1bc 2026-10-02 "Add refund policy"`."""
-    return f'{short_id(commit)} {commit.date} "{commit.subject}"'
+    return f'{short_id(commit)} {commit.date} "{subject_text(commit)}"'
+
+
+def subject_text(commit: LockCommit) -> str:
+    """Returns the subject of a commit, of a very long one the beginning."""
+    return shortened(commit.subject)
 
 
 def change_text(point: Point) -> str:
