@@ -169,6 +169,8 @@ def test_every_page_has_the_base() -> None:
 def test_a_name_that_a_page_does_not_have_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         render("log.html.j2", object())
+    with pytest.raises(UndefinedError):
+        _environment().from_string("{{ view.missing }}").render(view=object())
 
 
 def test_parts_show_texts_as_texts() -> None:
