@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +23,7 @@ from cacheunit_build.reports.sparkline import means, sampled, sparkline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from conftest import Cacheunit, CommandResult
 
@@ -632,7 +632,7 @@ def test_a_report_is_written_through_a_link_and_the_link_stays(cacheunit: Cacheu
         ("", 'cannot write "": it is a folder'),
         ("none/log.json", 'cannot write "none/log.json": its folder does not exist'),
         ("file/log.json", 'cannot write "file/log.json": its folder does not exist'),
-        (os.devnull, f'cannot write "{os.devnull}": it is not a regular file'),
+        ("pipe", 'cannot write "pipe": it is not a regular file'),
         ("read-only", 'cannot write "read-only": is read-only'),
         ("circle", 'cannot write "circle"'),
     ],
@@ -644,6 +644,7 @@ def test_a_place_that_no_report_can_be_written_to_is_one_fault(
     commit_locks(tmp_path, A)
     (tmp_path / "folder").mkdir()
     (tmp_path / "circle").symlink_to("circle")
+    os.mkfifo(tmp_path / "pipe")  # never a device of the system, which a test run as root could replace
     for name in ("file", "read-only"):
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "read-only").chmod(0o444)
@@ -654,7 +655,7 @@ def test_a_place_that_no_report_can_be_written_to_is_one_fault(
     assert ran.err.count("error: ") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert (tmp_path / "read-only").read_bytes() == b"x"
-    assert Path(os.devnull).is_char_device()
+    assert (tmp_path / "pipe").is_fifo()
 
 
 # Sparklines
