@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, compile_project, read_project
 from cacheunit_build.diff.artifact_diff import ArtifactDiff
+from cacheunit_build.diff.known_version import KnownVersion
 from cacheunit_build.diff.results import Difference, DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
@@ -38,6 +39,10 @@ _KINDS: dict[str, DifferenceKind] = {
 """The kind of a difference, by the kind of drift between two locks."""
 
 
+_NOT_COMPARED = "it was not compared with all artifacts of the older version; cacheunit diff does that"
+"""Why it is unknown what an added artifact shares with others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """What the project is compared with: an older version of it, or a lock alone.
@@ -56,7 +61,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Side:
+class Side:
     """One of the two versions.
 
     Attributes:
@@ -64,12 +69,14 @@ class _Side:
         locked: the lock, which replaces what does not compile.
         faults: the faults of the sources.
         notes: further remarks.
+        is_partial: whether artifacts were left out that an added one could share its beginning with.
     """
 
     snapshot: Snapshot | None
     locked: Lock = EMPTY_LOCK
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    is_partial: bool = False
 
     @property
     def lock(self) -> Lock:
@@ -108,12 +115,28 @@ def diff(
     old_version = None if baseline.old_version is None else baseline.old_version()
     reuse = None if old_version is None else _reuse(adapters, old_version)
     compiled = compile_or_fail(adapters, selection, progress, reuse=reuse, jobs=jobs)
-    new = _Side(snapshot=Snapshot(compiled, adapters.files))
-    old = _old_side(old_version, baseline, reuse, jobs)
+    new = Side(snapshot=Snapshot(compiled, adapters.files))
+    old = old_side(old_version, baseline, reuse, jobs)
     comparison = _Comparison(new, old, compiled.selection)
     if reuse is not None and comparison.has_added:  # which cache entry serves these is seen on compiled artifacts only
-        old = _old_side(old_version, baseline, None, jobs)
+        old = old_side(old_version, baseline, None, jobs)
         comparison = _Comparison(new, old, compiled.selection)
+    return _result(comparison, old, baseline)
+
+
+def compare(new: Side, old: Side, selection: SelectedArtifacts, baseline: Baseline) -> DiffResult:
+    """Returns the differences between two versions that are compiled, as far as a comparison needs it.
+
+    Args:
+        new: the newer version.
+        old: the older version.
+        selection: which artifacts.
+        baseline: the name of the older version, and remarks on it.
+    """
+    return _result(_Comparison(new, old, selection), old, baseline)
+
+
+def _result(comparison: _Comparison, old: Side, baseline: Baseline) -> DiffResult:
     differences = tuple(sorted(comparison.differences(), key=lambda item: item.key))
     return DiffResult(
         against=baseline.label,
@@ -132,7 +155,7 @@ def _version_note(lock: Lock) -> tuple[str, ...]:
     return (f"the old lock has version {lock.version}: its cache rules and markers are not compared; {rewritten}",)
 
 
-def _lock_note(old: _Side) -> tuple[str, ...]:
+def _lock_note(old: Side) -> tuple[str, ...]:
     """Returns a note where the lock replaces sources that do not compile."""
     if not old.faults or not old.locked.entries:
         return ()
@@ -148,19 +171,19 @@ def _reuse(adapters: Adapters, old: OldVersion) -> Reuse | None:
     return None if record is None else record.reusable(cache(adapters.files.fingerprint), cache(old.files.fingerprint))
 
 
-def _old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> _Side:
+def old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> Side:
     """Returns the older version, as far as it compiles under today's rules."""
     if old is None:
-        return _Side(snapshot=None, locked=baseline.lock or EMPTY_LOCK)
+        return Side(snapshot=None, locked=baseline.lock or EMPTY_LOCK)
     locked, notes = _old_lock(old.files)
     try:
         settings, _ = read_project(old.files)
         if not any(path.endswith(".yaml") for path in old.files.walk(settings.prefixes)):
-            return _Side(snapshot=None, notes=(*notes, f"there are no manifests at {baseline.label}"))
+            return Side(snapshot=None, notes=(*notes, f"there are no manifests at {baseline.label}"))
         compiled = compile_project(old, reuse=reuse, jobs=jobs)
     except CacheunitError as error:
-        return _Side(snapshot=None, locked=locked, faults=error.faults, notes=notes)
-    return _Side(snapshot=Snapshot(compiled, old.files), locked=locked, faults=compiled.faults, notes=notes)
+        return Side(snapshot=None, locked=locked, faults=error.faults, notes=notes)
+    return Side(snapshot=KnownVersion(compiled, old), locked=locked, faults=compiled.faults, notes=notes)
 
 
 def _old_lock(files: SourceFiles) -> tuple[Lock, tuple[str, ...]]:
@@ -178,7 +201,7 @@ class _Comparison:
         has_added: whether an artifact was added, and not only renamed.
     """
 
-    def __init__(self, new: _Side, old: _Side, selection: SelectedArtifacts) -> None:
+    def __init__(self, new: Side, old: Side, selection: SelectedArtifacts) -> None:
         self._new = new
         self._old = old
         self._old_lock, self._new_lock = old.lock, new.lock
@@ -243,6 +266,8 @@ class _Comparison:
         if fault is not None:
             why = f"the old sources do not compile under today's rules: {fault.message}"
             return replace(difference, kind="unknown", why=why)
+        if self._old.is_partial:
+            return replace(difference, why=_NOT_COMPARED)
         if self._artifact_diff is not None:
             return self._artifact_diff.added(difference)
         return difference if self._old_lock.entries else replace(difference, still_cached=0, recomputed=new.tokens)

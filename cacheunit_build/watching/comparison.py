@@ -1,0 +1,148 @@
+"""Compares each good build of a watch with the one before and with the last commit.
+
+What was compiled stays in memory, so that a save costs one compilation of what it changed: the artifacts of the last
+commit are compiled once, where they differ, and those of the build before were compiled by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from cacheunit_build.diff.diff import Baseline, Side, compare, old_side
+from cacheunit_build.diff.known_version import NOT_COMPILED, KnownVersion
+from cacheunit_build.diff.results import DiffResult
+from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.protocols import OldVersion
+from cacheunit_build.watching.remembered_files import RememberedFiles, remember
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.domain.artifact import ArtifactRecord
+    from cacheunit_build.domain.build_record import PrefixRecord
+    from cacheunit_build.domain.lock import ArtifactKey
+    from cacheunit_build.domain.protocols import Adapters
+
+MOST_COMPARED_WITH_ADDED = 60
+"""The most artifacts of a version that are all compiled to find out what an added one shares with them."""
+
+BUILD_BEFORE = Baseline(label="the build before")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a build changed.
+
+    Attributes:
+        version: the version that was built.
+        since_save: the differences from the good build before; None for the first one.
+        since_commit: the differences from the last commit; None where there is none to compare with.
+        problem: why there is no last commit to compare with; None where there is one, or nobody asked.
+    """
+
+    version: KnownVersion
+    since_save: DiffResult | None
+    since_commit: DiffResult | None
+    problem: str | None
+
+
+class BuildComparison:
+    """Compares the good builds of one watch.
+
+    Args:
+        last_commit: returns the last commit, to compare with; or raises why there is none. None to compare with none.
+        jobs: the number of threads that compile.
+    """
+
+    def __init__(self, last_commit: Callable[[], Baseline] | None, jobs: int) -> None:
+        self._last_commit = last_commit
+        self._jobs = jobs
+        self._version: KnownVersion | None = None
+        self._files: RememberedFiles | None = None
+        self._commit: tuple[Baseline, Side] | None = None
+
+    def compare(
+        self, adapters: Adapters, records: tuple[ArtifactRecord, ...], compiled: Callable[[], CompiledProject]
+    ) -> Comparison:
+        """Compares a build with the one before and with the last commit.
+
+        Args:
+            adapters: the project as the build read it.
+            records: the records of all artifacts that were selected.
+            compiled: returns what the build compiled and reused; called where the records are not those of the build
+                before.
+        """
+        former = version = self._version
+        if version is None or tuple(version.records.values()) != records:
+            version = self._next_version(adapters, compiled())
+        since_save = None
+        if former is not None:
+            nothing = DiffResult(against=BUILD_BEFORE.label)
+            is_same = version is former
+            since_save = nothing if is_same else self._differences(version, Side(snapshot=former), BUILD_BEFORE)
+        since_commit, problem = self._since_commit(adapters, version)
+        return Comparison(version=version, since_save=since_save, since_commit=since_commit, problem=problem)
+
+    def _next_version(self, adapters: Adapters, compiled: CompiledProject) -> KnownVersion:
+        """Returns the version that was built, which takes over what did not change from the one before."""
+        former_records = {} if self._version is None else self._version.records
+        self._files = remember(adapters.files, compiled, self._files, former_records)
+        inputs = OldVersion(
+            files=self._files,
+            tokenizers=adapters.tokenizers.with_project_files(self._files.read),
+            encoder=adapters.encoder,
+        )
+        self._version = KnownVersion(compiled, inputs, self._version)
+        return self._version
+
+    def _since_commit(self, adapters: Adapters, version: KnownVersion) -> tuple[DiffResult | None, str | None]:
+        """Returns the differences from the last commit, or why there are none."""
+        if self._last_commit is None:
+            return None, None
+        try:
+            commit = self._last_commit()
+            if self._commit is None or self._commit[0].label != commit.label:
+                self._commit = commit, self._committed(commit, adapters, version)
+            return self._differences(version, self._commit[1], commit), None
+        except CacheunitError as error:
+            self._commit = None
+            return None, error.faults[0].message
+
+    def _committed(self, commit: Baseline, adapters: Adapters, version: KnownVersion) -> Side:
+        """Returns the last commit with the record of each of its artifacts; what differs from now is compiled."""
+        old = None if commit.old_version is None else commit.old_version()
+        if old is None:
+            return old_side(None, commit, None, self._jobs)
+        record, selection = adapters.records.valid_record(), version.compiled.selection
+        unchanged = None if record is None else record.reusable(cache(old.files.fingerprint))
+        folder = version.compiled.settings.prefixes
+
+        def reuse(path: str) -> PrefixRecord | None:
+            name = path.removeprefix(f"{folder}/").removesuffix(".yaml")
+            return NOT_COMPILED if not selection.includes_manifest(name) else unchanged and unchanged(path)
+
+        return old_side(old, commit, reuse, self._jobs)
+
+    def _differences(self, new: KnownVersion, old: Side, baseline: Baseline) -> DiffResult:
+        """Returns the differences from an older version, of which only artifacts that differ are compiled."""
+        former = old.snapshot
+        if isinstance(former, KnownVersion):
+            changed = _changed_keys(new, former)
+            new.require(changed, self._jobs)
+            is_whole = len(former.records) <= MOST_COMPARED_WITH_ADDED
+            has_added = any(key not in former.records for key in changed)
+            former.require(former.records if has_added and is_whole else changed, self._jobs)
+            old = replace(old, is_partial=has_added and not is_whole)
+        return compare(Side(snapshot=new), old, new.compiled.selection, baseline)
+
+
+def _changed_keys(new: KnownVersion, old: KnownVersion) -> set[ArtifactKey]:
+    """Returns the artifacts that only one of two versions has, or that differ, or whose target changed."""
+    targets = old.compiled.identities.keys() | new.compiled.identities.keys()
+    changed = {name for name in targets if old.compiled.identities.get(name) != new.compiled.identities.get(name)}
+    entries = [{key: record.entry for key, record in version.records.items()} for version in (new, old)]
+    keys = entries[0].keys() | entries[1].keys()
+    return {key for key in keys if key[1] in changed or entries[0].get(key) != entries[1].get(key)}
