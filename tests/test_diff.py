@@ -84,44 +84,102 @@ FILES = {
     "tools/more.yaml": "name: more\ndescription: One more.\nparameters:\n  type: object\n  properties: {}\n",
 }
 EDITS = {
-    "append": ("templates/last.j2", "The end.\n", "The end.\nReally.\n", 13, "system"),
-    "prepend": ("templates/top.j2", "You work", "Hello.\nYou work", 1, "system"),
-    "in the middle": ("templates/top.j2", "Rule 4: keep", "Rule 4: hold", 6, "system"),
-    "one digit": ("data/faq.yaml", "25 crowns", "26 crowns", 4, "system"),
-    "in a macro, three includes deep": ("templates/deep/macros.j2", "Mind {{", "Heed {{", 4, "system"),
-    "an argument of the macro": ("templates/deep/three.j2", "'haste'", "'hurry'", 4, "system"),
-    "in an include": ("templates/deep/two.j2", "Two begins.", "Two starts.", 1, "system"),
+    "append": ("templates/last.j2", "The end.\n", "The end.\nReally.\n", 13, "system", "text edited"),
+    "prepend": ("templates/top.j2", "You work", "Hello.\nYou work", 1, "system", "text edited"),
+    "in the middle": ("templates/top.j2", "Rule 4: keep", "Rule 4: hold", 6, "system", "text edited"),
+    "one digit": ("data/faq.yaml", "25 crowns", "26 crowns", 4, "system", "data file edited"),
+    "in a macro, three includes deep": ("templates/deep/macros.j2", "Mind {{", "Heed {{", 4, "system", "text edited"),
+    "an argument of the macro": ("templates/deep/three.j2", "'haste'", "'hurry'", 4, "system", "text edited"),
+    "in an include": ("templates/deep/two.j2", "Two begins.", "Two starts.", 1, "system", "text edited"),
     "an include moved": (
         "templates/deep/one.j2",
         "One begins.\n{% include 'deep/two.j2' %}\n",
         "{% include 'deep/two.j2' %}\nOne begins.\n",
         1,
         "system",
+        "text moved",
     ),
-    "sections swapped": ("prefixes/a.yaml", "  - top.j2\n  - last.j2\n", "  - last.j2\n  - top.j2\n", 3, "system"),
-    "only white space": ("templates/deep/one.j2", "One ends.\n", "One ends. \n", 3, "system"),
-    "an added blank line": ("templates/top.j2", "## Questions\n\n", "## Questions\n\n\n", 15, "system"),
-    "a removed line": ("templates/top.j2", LONG.splitlines(keepends=True)[7], "", 9, "system"),
-    "the last line removed": ("templates/last.j2", "The end.\n", "", 11, "system"),
-    "a variable": ("prefixes/a.yaml", "product: Acme", "product: Zenith", 13, "system"),
-    "a variable printed as JSON": ("prefixes/a.yaml", "items: 30", "items: 31", 14, "system"),
-    "a condition": ("prefixes/a.yaml", "loud: false", "loud: true", 15, "system"),
-    "a text file among data": ("data/terms.txt", "No warranty.", "A warranty.", 3, "system"),
-    "a value of the matrix": ("prefixes/a.yaml", "[en, de]", "[en, de, ja]", None, None),
-    "a tool's description": ("tools/search.json", "Searches the shop.", "Searches the stock.", 3, "tools"),
-    "a description within a tool": ("tools/search.json", "What to find.", "What to look for.", 9, "tools"),
-    "a removed tool": ("prefixes/a.yaml", "  - tools/send.yaml\n", "", 7, "tools"),
+    "sections swapped": (
+        "prefixes/a.yaml",
+        "  - top.j2\n  - last.j2\n",
+        "  - last.j2\n  - top.j2\n",
+        3,
+        "system",
+        "text moved",
+    ),
+    "only white space": ("templates/deep/one.j2", "One ends.\n", "One ends. \n", 3, "system", "white space only"),
+    "an added blank line": (
+        "templates/top.j2",
+        "## Questions\n\n",
+        "## Questions\n\n\n",
+        15,
+        "system",
+        "white space only",
+    ),
+    "a removed line": ("templates/top.j2", LONG.splitlines(keepends=True)[7], "", 9, "system", "text edited"),
+    "the last line removed": ("templates/last.j2", "The end.\n", "", 11, "system", "text edited"),
+    "a variable": (
+        "prefixes/a.yaml",
+        "product: Acme",
+        "product: Zenith",
+        13,
+        "system",
+        "variable product: Acme → Zenith",
+    ),
+    "a variable printed as JSON": (
+        "prefixes/a.yaml",
+        "items: 30",
+        "items: 31",
+        14,
+        "system",
+        "variable limits.items: 30 → 31",
+    ),
+    "a condition": ("prefixes/a.yaml", "loud: false", "loud: true", 15, "system", "variable loud: false → true"),
+    "a text file among data": ("data/terms.txt", "No warranty.", "A warranty.", 3, "system", "data file edited"),
+    "a value of the matrix": ("prefixes/a.yaml", "[en, de]", "[en, de, ja]", None, None, "added"),
+    "a tool's description": (
+        "tools/search.json",
+        "Searches the shop.",
+        "Searches the stock.",
+        3,
+        "tools",
+        "tool search description edited",
+    ),
+    "a description within a tool": (
+        "tools/search.json",
+        "What to find.",
+        "What to look for.",
+        9,
+        "tools",
+        "tool search parameters edited",
+    ),
+    "a removed tool": ("prefixes/a.yaml", "  - tools/send.yaml\n", "", 7, "tools", "tool send removed"),
     "an added tool": (
         "prefixes/a.yaml",
         "  - tools/send.yaml\n",
         "  - tools/send.yaml\n  - tools/more.yaml\n",
         8,
         "tools",
+        "tool more added",
     ),
-    "an example turn": ("templates/ask.j2", "my parcel", "my order", 2, "examples"),
-    "an example turn in the manifest": ("prefixes/a.yaml", "I look it up.", "I look at once.", 11, "examples"),
-    "the padding mode": ("prefixes/a.yaml", "padding: always", "padding: 'off'", 19, "padding"),
-    "the frame": ("chat.jinja", "{{ message.role }}: ", "{{ message.role }} > ", 2, "frame"),
+    "an example turn": ("templates/ask.j2", "my parcel", "my order", 2, "examples", "example 1 edited"),
+    "an example turn in the manifest": (
+        "prefixes/a.yaml",
+        "I look it up.",
+        "I look at once.",
+        11,
+        "examples",
+        "example 2 edited",
+    ),
+    "the padding mode": ("prefixes/a.yaml", "padding: always", "padding: 'off'", 19, "padding", "padding only"),
+    "the frame": (
+        "chat.jinja",
+        "{{ message.role }}: ",
+        "{{ message.role }} > ",
+        2,
+        "frame",
+        "frame of the target changed",
+    ),
 }
 
 
@@ -169,14 +227,14 @@ def test_an_edit_is_reported_with_its_still_cached_tokens_and_its_source_line(
     project_and_copy: tuple[Project, Path], name: str
 ) -> None:
     project, copy = project_and_copy
-    path, old, new, line, part = EDITS[name]
+    path, old, new, line, part, words = EDITS[name]
     before = {prefix: static_ids(project, prefix) for prefix in ("a@locale=en", "a@locale=de", "b")}
     project.edit(path, old, new)
     changed = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert changed
     for prefix, change in changed.items():
         if prefix not in before:
-            assert (change["kind"], prefix) == ("added", "a@locale=ja")
+            assert (change["kind"], change["what"], prefix) == ("added", words, "a@locale=ja")
             continue
         after = static_ids(project, prefix)
         unchanged = common_length(before[prefix], after)
@@ -191,6 +249,7 @@ def test_an_edit_is_reported_with_its_still_cached_tokens_and_its_source_line(
             assert change["first_change"]["part"] == part
             assert (change["first_change"]["byte"] is not None) == (part in ("system", "padding"))
         assert change["first_change"]["source"] == {"path": path, "line": line}
+        assert change["what"] == words
     used_by_b = path.startswith(("templates/deep", "chat"))
     assert set(changed) == {
         *(("b",) if used_by_b else ()),

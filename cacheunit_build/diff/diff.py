@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, compile_project, read_project
 from cacheunit_build.diff.artifact_diff import ArtifactDiff
+from cacheunit_build.diff.change_words import ADDED, REMOVED, RENAMED, UNKNOWN, entry_words, target_words
 from cacheunit_build.diff.known_version import KnownVersion
 from cacheunit_build.diff.results import Difference, DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
@@ -15,14 +16,15 @@ from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_VERSION
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.selection import Selection
+from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lockfile.drift import drift_between
 from cacheunit_build.lockfile.format import EMPTY_LOCK, read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from cacheunit_build.compiler.project import Reuse
-    from cacheunit_build.diff.results import DifferenceKind
+    from cacheunit_build.diff.results import ChangedLines, DifferenceKind
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.protocols import Adapters, OldVersion, ProgressCallback, SourceFiles
@@ -121,27 +123,30 @@ def diff(
     if reuse is not None and comparison.has_added:  # which cache entry serves these is seen on compiled artifacts only
         old = old_side(old_version, baseline, None, jobs)
         comparison = _Comparison(new, old, compiled.selection)
-    return _result(comparison, old, baseline)
+    return _result(comparison, old, baseline, compiled.settings.hits_per_miss)
 
 
-def compare(new: Side, old: Side, selection: SelectedArtifacts, baseline: Baseline) -> DiffResult:
-    """Returns the differences between two versions that are compiled, as far as a comparison needs it.
+def compare(new: Snapshot, old: Side, baseline: Baseline) -> DiffResult:
+    """Returns the differences between two versions, of which what differs is compiled.
 
     Args:
-        new: the newer version.
+        new: the newer version; it says which artifacts are selected.
         old: the older version.
-        selection: which artifacts.
         baseline: the name of the older version, and remarks on it.
     """
-    return _result(_Comparison(new, old, selection), old, baseline)
+    comparison = _Comparison(Side(snapshot=new), old, new.compiled.selection)
+    return _result(comparison, old, baseline, new.compiled.settings.hits_per_miss)
 
 
-def _result(comparison: _Comparison, old: Side, baseline: Baseline) -> DiffResult:
+def _result(comparison: _Comparison, old: Side, baseline: Baseline, hits_per_miss: int) -> DiffResult:
     differences = tuple(sorted(comparison.differences(), key=lambda item: item.key))
+    sources = comparison.sources(differences)
     return DiffResult(
         against=baseline.label,
         differences=differences,
-        sources=comparison.sources(differences),
+        sources=sources,
+        lines=comparison.lines(differences, sources),
+        hits_per_miss=hits_per_miss,
         faults=old.faults,
         notes=(*baseline.notes, *old.notes, *_lock_note(old), *_version_note(old.locked)),
     )
@@ -237,6 +242,12 @@ class _Comparison:
         """Returns the changed sources with the artifacts that use them."""
         return {} if self._artifact_diff is None else self._artifact_diff.sources([item.key for item in differences])
 
+    def lines(
+        self, differences: tuple[Difference, ...], sources: Mapping[str, tuple[ArtifactKey, ...]]
+    ) -> dict[SourceLine, ChangedLines]:
+        """Returns the lines that changed at each place of the sources."""
+        return {} if self._artifact_diff is None else self._artifact_diff.lines(differences, sources)
+
     def _rename(self, key: ArtifactKey) -> Difference:
         former = self._renamed[key]
         entry = self._new_lock.entries[key]
@@ -244,6 +255,8 @@ class _Comparison:
             prefix=key[0],
             target=key[1],
             kind="renamed",
+            what=RENAMED,
+            place=self._place(key),
             was=former[0],
             old=self._old_lock.entries[former],
             new=entry,
@@ -255,17 +268,18 @@ class _Comparison:
         old, new = self._old_lock.entries.get(key), self._new_lock.entries.get(key)
         difference = Difference(prefix=key[0], target=key[1], kind=kind, old=old, new=new)
         if new is None:
-            return difference
+            return replace(difference, what=REMOVED, place=self._place(key))
         if old is None:
             return self._addition(difference, new)
         return self._change(difference, old, new)
 
     def _addition(self, difference: Difference, new: LockEntry) -> Difference:
         """Returns the difference of an artifact that the older version does not have."""
+        difference = replace(difference, what=ADDED, place=self._place(difference.key))
         fault = self._old_fault(difference.key)
         if fault is not None:
             why = f"the old sources do not compile under today's rules: {fault.message}"
-            return replace(difference, kind="unknown", why=why)
+            return replace(difference, kind="unknown", what=UNKNOWN, why=why)
         if self._old.is_partial:
             return replace(difference, why=_NOT_COMPARED)
         if self._artifact_diff is not None:
@@ -277,8 +291,23 @@ class _Comparison:
         sides = self._old.snapshot, self._new.snapshot
         before, after = (None if side is None else side.artifacts.get(difference.key) for side in sides)
         if self._artifact_diff is None or before is None or after is None:
+            difference = replace(difference, what=self._words_of_locks(difference.key, old, new))
             return _of_entries_alone(difference, old, new, sources_failed=bool(self._old.faults))
         return self._artifact_diff.changed(difference, before, after)
+
+    def _words_of_locks(self, key: ArtifactKey, old: LockEntry, new: LockEntry) -> str:
+        """Returns how an artifact changed, as far as the locks show it."""
+        was, now = self._old_lock.targets.get(key[1]), self._new_lock.targets[key[1]]
+        is_known = was is not None and self._old_lock.version == self._new_lock.version
+        return (target_words(was, now) if was is not None and is_known else None) or entry_words(old, new)
+
+    def _place(self, key: ArtifactKey) -> SourceLine:
+        """Returns the line that adds, removes or renames an artifact: its manifest, where only a lock is known."""
+        if self._artifact_diff is not None:
+            return self._artifact_diff.place(key)
+        side = self._new.snapshot or self._old.snapshot
+        folder = "prefixes" if side is None else side.compiled.settings.prefixes
+        return SourceLine(path=f"{folder}/{key[0].partition('@')[0]}.yaml", line=1)
 
     def _old_fault(self, key: ArtifactKey) -> Fault | None:
         """Returns why the older version has no artifact of that key, where its manifest was there."""

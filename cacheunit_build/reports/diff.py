@@ -51,6 +51,7 @@ def _difference_json(item: Difference) -> dict[str, Any]:
         "prefix": item.prefix,
         "target": item.target,
         "kind": item.kind,
+        "what": item.what,
         "was": item.was,
         "counted": None if entry is None else entry.counted,
         "tokens": {"old": item.old.tokens if item.old else None, "new": item.new.tokens if item.new else None},

@@ -136,7 +136,7 @@ class BuildComparison:
             has_added = any(key not in former.records for key in changed)
             former.require(former.records if has_added and is_whole else changed, self._jobs)
             old = replace(old, is_partial=has_added and not is_whole)
-        return compare(Side(snapshot=new), old, new.compiled.selection, baseline)
+        return compare(new, old, baseline)
 
 
 def _changed_keys(new: KnownVersion, old: KnownVersion) -> set[ArtifactKey]:
