@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, compile_project, read_project
@@ -126,15 +127,18 @@ def diff(
     return _result(comparison, old, baseline, compiled.settings.hits_per_miss)
 
 
-def compare(new: Snapshot, old: Side, baseline: Baseline) -> DiffResult:
+def compare(
+    new: Snapshot, old: Side, baseline: Baseline, known: Mapping[ArtifactKey, Difference] | None = None
+) -> DiffResult:
     """Returns the differences between two versions, of which what differs is compiled.
 
     Args:
         new: the newer version; it says which artifacts are selected.
         old: the older version.
         baseline: the name of the older version, and remarks on it.
+        known: differences of artifacts that are the same as when they were compared before.
     """
-    comparison = _Comparison(Side(snapshot=new), old, new.compiled.selection)
+    comparison = _Comparison(Side(snapshot=new), old, new.compiled.selection, known or {})
     return _result(comparison, old, baseline, new.compiled.settings.hits_per_miss)
 
 
@@ -206,7 +210,14 @@ class _Comparison:
         has_added: whether an artifact was added, and not only renamed.
     """
 
-    def __init__(self, new: Side, old: Side, selection: SelectedArtifacts) -> None:
+    def __init__(
+        self,
+        new: Side,
+        old: Side,
+        selection: SelectedArtifacts,
+        known: Mapping[ArtifactKey, Difference] = MappingProxyType({}),
+    ) -> None:
+        self._known = known
         self._new = new
         self._old = old
         self._old_lock, self._new_lock = old.lock, new.lock
@@ -265,6 +276,9 @@ class _Comparison:
         )
 
     def _difference(self, key: ArtifactKey, kind: DifferenceKind) -> Difference:
+        known = self._known.get(key)
+        if known is not None and known.kind == kind:
+            return known
         old, new = self._old_lock.entries.get(key), self._new_lock.entries.get(key)
         difference = Difference(prefix=key[0], target=key[1], kind=kind, old=old, new=new)
         if new is None:

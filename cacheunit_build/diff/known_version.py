@@ -35,7 +35,7 @@ class KnownVersion(Snapshot):
         self.inputs_of_project = inputs
         self.token_ids: dict[ArtifactKey, Sequence[int]] = {}
         if former is not None:
-            self._take_over(former)
+            self.take_over(former)
 
     def ids(self, artifact: Artifact) -> Sequence[int]:
         """Returns the static token ids of an artifact."""
@@ -61,17 +61,17 @@ class KnownVersion(Snapshot):
         self._add(artifact for artifact in compiled.artifacts if artifact.key in self.records)
         self.compiled = replace(self.compiled, targets={**compiled.targets, **self.compiled.targets})
 
-    def _take_over(self, former: KnownVersion) -> None:
-        """Takes over the artifacts of an earlier version that did not change, with their token ids and targets."""
+    def take_over(self, other: KnownVersion) -> None:
+        """Takes over the artifacts that are the same in another version, with their token ids and targets."""
         kept = {
             key: artifact
-            for key, artifact in former.artifacts.items()
-            if key not in self.artifacts and same_record(self.records.get(key), former.records[key])
+            for key, artifact in other.artifacts.items()
+            if key not in self.artifacts and same_record(self.records.get(key), other.records[key])
         }
         self._add(kept.values())
-        self.token_ids |= {key: ids for key, ids in former.token_ids.items() if key in kept}
+        self.token_ids |= {key: ids for key, ids in other.token_ids.items() if key in kept}
         if kept:
-            self.compiled = replace(self.compiled, targets={**former.compiled.targets, **self.compiled.targets})
+            self.compiled = replace(self.compiled, targets={**other.compiled.targets, **self.compiled.targets})
 
     def _add(self, artifacts: Iterable[Artifact]) -> None:
         for artifact in artifacts:

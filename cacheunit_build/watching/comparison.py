@@ -11,16 +11,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.diff.diff import Baseline, Side, compare, old_side
-from cacheunit_build.diff.known_version import NOT_COMPILED, KnownVersion
+from cacheunit_build.diff.known_version import NOT_COMPILED, KnownVersion, same_record
 from cacheunit_build.diff.results import DiffResult
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.file_names import SETTINGS_FILES
 from cacheunit_build.domain.protocols import OldVersion
 from cacheunit_build.watching.remembered_files import RememberedFiles, remember
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.diff.results import Difference
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.build_record import PrefixRecord
     from cacheunit_build.domain.lock import ArtifactKey
@@ -63,6 +65,7 @@ class BuildComparison:
         self._version: KnownVersion | None = None
         self._files: RememberedFiles | None = None
         self._commit: tuple[Baseline, Side] | None = None
+        self._since_last_commit: DiffResult | None = None
 
     def compare(
         self, adapters: Adapters, records: tuple[ArtifactRecord, ...], compiled: Callable[[], CompiledProject]
@@ -83,7 +86,7 @@ class BuildComparison:
             nothing = DiffResult(against=BUILD_BEFORE.label)
             is_same = version is former
             since_save = nothing if is_same else self._differences(version, Side(snapshot=former), BUILD_BEFORE)
-        since_commit, problem = self._since_commit(adapters, version)
+        since_commit, problem = self._since_commit(adapters, version, former)
         return Comparison(version=version, since_save=since_save, since_commit=since_commit, problem=problem)
 
     def _next_version(self, adapters: Adapters, compiled: CompiledProject) -> KnownVersion:
@@ -98,18 +101,33 @@ class BuildComparison:
         self._version = KnownVersion(compiled, inputs, self._version)
         return self._version
 
-    def _since_commit(self, adapters: Adapters, version: KnownVersion) -> tuple[DiffResult | None, str | None]:
-        """Returns the differences from the last commit, or why there are none."""
+    def _since_commit(
+        self, adapters: Adapters, version: KnownVersion, former: KnownVersion | None
+    ) -> tuple[DiffResult | None, str | None]:
+        """Returns the differences from the last commit, or why there are none.
+
+        Args:
+            adapters: the project as the build read it.
+            version: the version that was built.
+            former: the version before, which may be the one that was committed.
+        """
         if self._last_commit is None:
             return None, None
         try:
             commit = self._last_commit()
             if self._commit is None or self._commit[0].label != commit.label:
                 self._commit = commit, self._committed(commit, adapters, version)
-            return self._differences(version, self._commit[1], commit), None
+                self._since_last_commit = None
+            side = self._commit[1]
+            if former is not None and isinstance(side.snapshot, KnownVersion):
+                side.snapshot.take_over(former)
+            if version is not former or self._since_last_commit is None:
+                known = _still_known(self._since_last_commit, version, former)
+                self._since_last_commit = self._differences(version, side, commit, known)
         except CacheunitError as error:
-            self._commit = None
+            self._commit = self._since_last_commit = None
             return None, error.faults[0].message
+        return self._since_last_commit, None
 
     def _committed(self, commit: Baseline, adapters: Adapters, version: KnownVersion) -> Side:
         """Returns the last commit with the record of each of its artifacts; what differs from now is compiled."""
@@ -126,17 +144,50 @@ class BuildComparison:
 
         return old_side(old, commit, reuse, self._jobs)
 
-    def _differences(self, new: KnownVersion, old: Side, baseline: Baseline) -> DiffResult:
-        """Returns the differences from an older version, of which only artifacts that differ are compiled."""
+    def _differences(
+        self, new: KnownVersion, old: Side, baseline: Baseline, known: Mapping[ArtifactKey, Difference] | None = None
+    ) -> DiffResult:
+        """Returns the differences from an older version, of which only artifacts that differ are compiled.
+
+        Args:
+            new: the version that was built.
+            old: the older version.
+            baseline: its name.
+            known: differences that are as they were.
+        """
+        known = known or {}
         former = old.snapshot
         if isinstance(former, KnownVersion):
-            changed = _changed_keys(new, former)
+            changed = _changed_keys(new, former) - known.keys()
             new.require(changed, self._jobs)
             is_whole = len(former.records) <= MOST_COMPARED_WITH_ADDED
             has_added = any(key not in former.records for key in changed)
             former.require(former.records if has_added and is_whole else changed, self._jobs)
             old = replace(old, is_partial=has_added and not is_whole)
-        return compare(new, old, baseline)
+        return compare(new, old, baseline, known)
+
+
+def _still_known(
+    result: DiffResult | None, version: KnownVersion, former: KnownVersion | None
+) -> dict[ArtifactKey, Difference]:
+    """Returns the differences of an earlier comparison that hold for a later version too.
+
+    Args:
+        result: the earlier comparison; None for none.
+        version: the later version.
+        former: the version that was compared then.
+    """
+    if result is None or former is None or _settings(version) != _settings(former):
+        return {}
+    return {
+        item.key: item
+        for item in result.differences
+        if item.key in former.records and same_record(version.records.get(item.key), former.records[item.key])
+    }
+
+
+def _settings(version: KnownVersion) -> list[bytes | None]:
+    return [version.files.read(path) for path in SETTINGS_FILES]
 
 
 def _changed_keys(new: KnownVersion, old: KnownVersion) -> set[ArtifactKey]:

@@ -9,6 +9,7 @@ import click
 
 from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, read_file, with_context
+from cacheunit_build.cli.old_version import old_version
 from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
 from cacheunit_build.cli.output import (
     append_job_summary,
@@ -18,10 +19,8 @@ from cacheunit_build.cli.output import (
     print_json,
     print_text,
 )
-from cacheunit_build.cli.project_code import encoder_loader
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
-from cacheunit_build.domain.protocols import OldVersion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from cacheunit_build.cli.context import OpenProject
     from cacheunit_build.diff.diff import Baseline
     from cacheunit_build.diff.results import DiffResult
-    from cacheunit_build.domain.protocols import SourceFiles
     from cacheunit_build.domain.selection import Selection
 
 
@@ -122,7 +120,7 @@ def _baseline(folder: Path, project: OpenProject, against: str | None) -> Baseli
         files = DiskFiles(path)
         if not files.has_folder("prefixes") and not _has_project_file(files):
             raise fail(f'there is no project in "{against}"', hint="name a folder with manifests or settings")
-        return Baseline(label=str(against), old_version=lambda: _old_version(project, files))
+        return Baseline(label=str(against), old_version=lambda: old_version(project, files))
     if path is not None and path.is_file():
         return Baseline(label=str(against), lock=parse_lock(read_file(path), str(against)))
     repository = Repository(project.root)
@@ -133,7 +131,7 @@ def _baseline(folder: Path, project: OpenProject, against: str | None) -> Baseli
         *(() if revision.note is None else (revision.note,)),
         *(f"{file} is a link in {revision.label}, but a text file here (core.symlinks=false)" for file in texts),
     )
-    return Baseline(label=revision.label, old_version=lambda: _old_version(project, committed), notes=notes)
+    return Baseline(label=revision.label, old_version=lambda: old_version(project, committed), notes=notes)
 
 
 def _text_of_file(file: Path) -> bytes | None:
@@ -143,12 +141,3 @@ def _text_of_file(file: Path) -> bytes | None:
 
 def _has_project_file(files: DiskFiles) -> bool:
     return any(files.read(name) is not None for name in (*SETTINGS_FILES, LOCK_FILE))
-
-
-def _old_version(project: OpenProject, files: SourceFiles) -> OldVersion:
-    """Returns an older version of the project, with the vocabularies that are loaded already."""
-    return OldVersion(
-        files=files,
-        tokenizers=project.tokenizers.with_project_files(files.read),
-        encoder=encoder_loader(project.files, files, refused=project.no_project_code),
-    )

@@ -1,0 +1,184 @@
+"""The screen of `watch`: the lines of one frame, never more than the terminal has, and never wider.
+
+ok: built at 12:03:11 in 412 ms      the state, or the faults and the last good state
+last change at 12:03:11              what the last save did
+against HEAD (1a2b3c4)               what differs from the last commit
+budgets                              how full they are
+watching · q or Ctrl-C to quit       the filters, what the watcher reports, and how to leave
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cacheunit_build.domain.file_names import readable_name
+from cacheunit_build.reports.formatting import plural
+from cacheunit_build.reports.layout import PLAIN, Table, layout
+from cacheunit_build.reports.watch_cells import cause_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cacheunit_build.diff.results import Cause, DiffResult
+    from cacheunit_build.reports.layout import Painter
+    from cacheunit_build.watching.budgets import BudgetUse
+    from cacheunit_build.watching.state import WatchState
+
+    Section = Callable[[int], list[str]]
+    """Returns the lines of a part of the screen, at most as many as the argument."""
+
+_HEADER = ("change", "content tokens", "padding", "still cached", "one-time cost")
+_NARROW_HEADER = ("change", "content", "padding", "cached", "cost")
+_NARROW = 100
+"""Columns below which the header is short, so that it stays one line."""
+_RIGHT = (1, 2, 3, 4)
+_BAR = 20
+_SMALLEST_SECTION = 5
+"""Lines that a part has before another one gets more: a heading, a header, a row of two lines, what is left out."""
+
+
+def screen_lines(state: WatchState, width: int, height: int, painter: Painter = PLAIN) -> list[str]:
+    """Returns the lines of a frame: exactly as many as the terminal has.
+
+    Args:
+        state: what is shown.
+        width: the columns of the terminal.
+        height: its lines.
+        painter: adds colours.
+    """
+    view = _Screen(width, painter)
+    top = view.state(state, max(3, height // 3))
+    footer = view.footer(state)
+    sections: list[Section] = []
+    if state.change is not None:
+        title = f"last change at {state.change.at}"
+        sections.append(view.changes(title, state.change.difference))
+    if state.since_commit is not None:
+        sections.append(view.changes(f"against {state.since_commit.against}", state.since_commit))
+    elif state.no_commit is not None:
+        sections.append(view.paragraph(f"not compared with HEAD: {state.no_commit}"))
+    if state.budgets:
+        sections.append(view.budgets(state.budgets))
+    lines = [*top, *_fitted(sections, height - len(top) - len(footer))]
+    lines = lines[: max(0, height - len(footer))]
+    return [*lines, *[""] * (height - len(lines) - len(footer)), *footer][:height]
+
+
+def _fitted(sections: Sequence[Section], height: int) -> list[str]:
+    """Returns the lines of all parts with a blank line in front of each; the first parts get the most lines."""
+    wanted = [len(section(height)) for section in sections]
+    given = [min(want, _SMALLEST_SECTION) for want in wanted]
+    left = height - sum(given) - len(sections)
+    for index, want in enumerate(wanted):
+        more = min(want - given[index], max(0, left))
+        given[index] += more
+        left -= more
+    return [line for section, limit in zip(sections, given, strict=True) for line in ("", *section(limit))]
+
+
+class _Screen:
+    """Makes the parts of a frame.
+
+    Args:
+        width: the columns of the terminal.
+        painter: adds colours.
+    """
+
+    def __init__(self, width: int, painter: Painter) -> None:
+        self._width = width
+        self._painter = painter
+
+    def state(self, state: WatchState, limit: int) -> list[str]:
+        """Returns the state of the project: `ok`, or the faults with the last good state."""
+        if state.at is None:
+            return self._paragraphs("building")
+        if not state.faults:
+            built = f"ok: built at {state.at} in {state.milliseconds:,} ms"
+            written = f"{state.written:,} written" if state.written else "nothing written"
+            return self._paragraphs(f"{built}, {plural(state.artifacts, 'artifact')}, {written}")
+        return [
+            *self._paragraphs(f"error: {plural(len(state.faults), 'fault')} since {state.faults_since}"),
+            *self._faults(state, limit - 2),
+            *self._paragraphs(
+                "no build without faults yet"
+                if state.good_at is None
+                else f"last good build at {state.good_at}; build/ and the lock are as it left them"
+            ),
+        ]
+
+    def _faults(self, state: WatchState, limit: int) -> list[str]:
+        """Returns the faults, each with its place and hint; as many as fit, at least one line of the first."""
+        lines: list[str] = []
+        for index, fault in enumerate(state.faults):
+            shown = self._paragraphs(*(f"  {part}" for part in str(fault).split("\n\n")))
+            left = len(state.faults) - index
+            if lines and len(lines) + len(shown) + (left > 1) > limit:
+                return [*lines, f"  … and {plural(left, 'more fault', 'more faults')}"]
+            lines += shown
+        return lines[: max(1, limit)]
+
+    def changes(self, title: str, result: DiffResult) -> Section:
+        """Returns the part about the differences from an older version."""
+        causes = result.causes
+        items = len(result.differences)
+        summary = f"{plural(items, 'artifact')} changed" if items else "no difference"
+        heading = f"{title}: {summary}"
+
+        def lines(limit: int) -> list[str]:
+            head = self._heading(heading)
+            return [*head, *self._rows(causes, limit - len(head))][:limit]
+
+        return lines
+
+    def _rows(self, causes: Sequence[Cause], limit: int) -> list[str]:
+        """Returns two lines or more for each change of the sources, as many of them as fit."""
+        for count in range(min(len(causes), limit), -1, -1):
+            cells = [cause_cells(cause) for cause in causes[:count]]
+            table = Table(
+                header=_HEADER if self._width >= _NARROW else _NARROW_HEADER,
+                rows=[(cell.title, cell.content, cell.padding, cell.still_cached, cell.cost) for cell in cells],
+                right=_RIGHT,
+                indent=2,
+                notes={index: cell.users for index, cell in enumerate(cells)},
+            )
+            left = len(causes) - count
+            lines = [*layout([table], self._width, self._painter), *([f"  … and {left:,} more"] if left else [])]
+            if len(lines) <= limit:
+                return lines
+        return []
+
+    def budgets(self, uses: Sequence[BudgetUse]) -> Section:
+        """Returns the part about budgets, the fullest first."""
+
+        def lines(limit: int) -> list[str]:
+            shown = uses if len(uses) < limit else uses[: max(0, limit - 2)]
+            left = len(uses) - len(shown)
+            table = Table(rows=list(map(_budget_row, shown)), right=(3,), indent=2)
+            rows = [line[: self._width] for line in layout([table], self._width, self._painter)]
+            return [*self._heading("budgets"), *rows, *([f"  … and {left:,} more"] if left else [])][:limit]
+
+        return lines
+
+    def paragraph(self, text: str) -> Section:
+        """Returns a part that is one paragraph."""
+        return lambda limit: self._paragraphs(text)[:limit]
+
+    def footer(self, state: WatchState) -> list[str]:
+        """Returns the last line: the filters, what the watcher reported, and how to leave."""
+        parts = [*state.selection.names, *(f"--target {target}" for target in state.selection.targets)]
+        shown = [f"only {' '.join(parts)}" if parts else "", state.remark, "q or Ctrl-C to quit"]
+        return self._paragraphs(" · ".join(filter(None, shown)))[-1:]
+
+    def _heading(self, text: str) -> list[str]:
+        lines = layout([[text]], self._width)
+        return list(map(self._painter.header, lines))
+
+    def _paragraphs(self, *texts: str) -> list[str]:
+        return layout([list(texts)], self._width, self._painter)
+
+
+def _budget_row(use: BudgetUse) -> tuple[str, str, str, str]:
+    full = min(_BAR, round(use.share * _BAR))
+    sign = "~" if use.estimated else ""
+    count = f"{sign}{use.tokens:,} of {use.budget:,}"
+    return readable_name(use.prefix), use.target, "█" * full + "░" * (_BAR - full), count
