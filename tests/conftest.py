@@ -181,7 +181,11 @@ def user_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def cacheunit(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Cacheunit:
-    """Returns a function that runs the command line in this process; vocabularies stay loaded between runs."""
+    """Returns a function that runs the command line in this process; vocabularies stay loaded between runs.
+
+    Reports are not wrapped; a test of their layout sets COLUMNS.
+    """
+    monkeypatch.setenv("COLUMNS", "1000")
     load = LocalTokenizerLoader.load
 
     def load_once(loader: LocalTokenizerLoader, spec: Any) -> Vocabulary:  # noqa: ANN401 - the tokenizer's source

@@ -269,7 +269,8 @@ def test_changed_sources_are_listed_with_the_prefixes_that_use_them(project_and_
     names = project.run("diff", "--against", copy, "--names")
     assert (names.code, names.out) == (1, "a@locale=de\na@locale=en\nb\n")
     text = project.run("diff", "--against", copy).out
-    assert "templates/deep/macros.j2 changed: a (2 variants), b\n" in text
+    assert "templates/deep/macros.j2:4  text edited\n    Mind {{ name }} [-always-]{+ever+}.\n" in text
+    assert "data/faq.yaml:2  also changed (a ×2)\n      a: [-14-]{+15+} days.\n" in text
 
 
 def test_the_cost_follows_the_cache_rule_and_is_in_money_if_there_is_a_price(
@@ -291,7 +292,7 @@ def test_the_cost_follows_the_cache_rule_and_is_in_money_if_there_is_a_price(
     }
 
 
-def test_a_renamed_prefix_is_reported_as_renamed_unless_it_was_edited_too(
+def test_a_renamed_prefix_is_reported_as_renamed_also_if_it_was_edited(
     project_and_copy: tuple[Project, Path],
 ) -> None:
     project, copy = project_and_copy
@@ -301,8 +302,9 @@ def test_a_renamed_prefix_is_reported_as_renamed_unless_it_was_edited_too(
     assert (changed["c"]["kind"], changed["c"]["was"], changed["c"]["recomputed"]) == ("renamed", "b", 0)
     project.edit("templates/deep/one.j2", "One ends.", "One halts.")
     changed = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert {name: item["kind"] for name, item in changed.items() if name in "bc"} == {"b": "removed", "c": "added"}
-    assert changed["c"]["shares"] == "b"
+    assert {name: (item["what"], item["was"]) for name, item in changed.items() if name in "bc"} == {
+        "c": ("renamed and edited", "b")
+    }
     assert 0 < changed["c"]["still_cached"] < changed["c"]["tokens"]["new"]
 
 
@@ -311,7 +313,10 @@ def test_the_tokens_of_a_removed_estimate_are_shown_as_an_estimate(project_and_c
     (copy / "prefixes/estimated.yaml").write_text(
         project.read("prefixes/b.yaml").decode().replace("chat", "openai"), encoding="utf-8"
     )
-    assert re.search(r"^removed +estimated +openai +~\d", project.run("diff", "--against", copy).out, re.MULTILINE)
+    text = project.run("diff", "--against", copy).out
+    assert "prefixes/estimated.yaml:1  removed\n" in text
+    assert re.search(r"^  estimated +openai +~\d+ → 0", text, re.MULTILINE)
+    assert text.splitlines()[-1].startswith("~-")
 
 
 def test_with_an_unknown_cache_rule_still_cached_tokens_and_cost_are_unknown(
@@ -358,8 +363,12 @@ def test_changes_are_reported_as_markdown_and_as_annotations(
     project, copy = project_and_copy
     project.edit("templates/deep/macros.j2", "always", "ever")
     markdown = project.run("diff", "--against", copy, "--format", "markdown").out
-    assert markdown.startswith("### Prompt cache: 3 changed: ")
-    assert "| changed | `a@locale=de` | `chat` |" in markdown
+    assert markdown.startswith("### Prompt cache: \\+0 tokens in 3 artifacts, +0 EUR per 1,000 requests to each at 10 ")
+    assert (
+        "<details><summary><code>templates/deep/macros.j2:4</code> <code>text edited</code> (3 artifacts)<" in markdown
+    )
+    assert "\n```text\nMind {{ name }} [-always-]{+ever+}.\n```\n" in markdown
+    assert "| `a ×2, b` | `chat` |" in markdown
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     notices = project.run("diff", "--against", copy, "--format", "github").out.splitlines()
@@ -474,6 +483,26 @@ def test_an_unknown_revision_and_a_missing_repository_are_errors_with_hints(
     git(empty, "init", "-q")
     (empty / "prefixes").mkdir()
     assert "no commit yet" in repository.cacheunit("-C", empty, "diff").err
+
+
+def test_a_folder_never_shadows_a_branch_of_the_same_name(repository: Project) -> None:
+    top = repository.root.parent
+    git(top, "branch", "old")
+    git(top, "branch", "kept/x")
+    for name in ("old", "kept/x"):
+        shutil.copytree(repository.root, top / "copies" / name, ignore=shutil.ignore_patterns(".git"))
+        shutil.copytree(top / "copies" / name, repository.path(name))
+    repository.edit("templates/last.j2", "The end.", "Fin.")
+    git(top, "commit", "-qam", "second")
+    git(top, "branch", "-f", "old")
+    assert repository.run("diff", "--against", "old").out.startswith("no difference from old (")
+    assert 'note: "old" is a revision, and a folder too' in repository.run("diff", "--against", "old").err
+    assert repository.run("diff", "--against", "./old").out.startswith("against ./old\n")
+    assert repository.run("diff", "--against", "./old").err == ""
+    slashed = repository.run("diff", "--against", "kept/x")
+    assert slashed.out.startswith("against kept/x\n")
+    assert '"kept/x" is a folder, and a revision too' in slashed.err
+    assert repository.run("diff", "--against", "refs/heads/kept/x").out.startswith("against refs/heads/kept/x (")
 
 
 def test_in_a_shallow_clone_the_hint_is_the_fetch_that_is_needed(repository: Project, tmp_path: Path) -> None:

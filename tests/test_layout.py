@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 from cacheunit_build.domain.escaping import one_line, output_line
 from cacheunit_build.reports.folding import fold, fold_names, fold_targets, number_range
 from cacheunit_build.reports.layout import Table, Verbatim, layout, plain_text, text_width, wrap
+
+if TYPE_CHECKING:
+    from conftest import Project
 
 words = st.text(st.characters(codec="utf-8"), max_size=200)
 numbers = st.integers(0, 10**9).map(lambda number: f"{number:,}")
@@ -23,7 +27,7 @@ def test_a_paragraph_fits_the_width_and_keeps_its_characters(text: str, width: i
     assert re.sub(r"\s|\\\\x3a|:", "", "".join(lines)) == re.sub(r"\s|\\\\x3a|:", "", output_line(text))
 
 
-@given(st.lists(st.tuples(words, numbers, words), min_size=1, max_size=6), st.integers(60, 200))
+@given(st.lists(st.tuples(words, numbers, words), min_size=1, max_size=6), st.integers(30, 200))
 def test_a_table_fits_the_width_and_keeps_its_numbers_whole(rows: list[tuple[str, str, str]], width: int) -> None:
     lines = layout([Table(header=("name", "one-time cost", "why"), rows=rows, right=(1,))], width)
     assert all(text_width(line) <= width for line in lines)
@@ -59,9 +63,22 @@ def test_the_widest_text_column_of_a_table_wraps_first() -> None:
 def test_the_header_of_a_number_wraps_and_the_number_does_not() -> None:
     table = Table(header=("prefix", "cost per 1M requests"), rows=[("a" * 30, "1,234,567")], right=(1,))
     assert layout([table], 44) == [
-        "prefix                          cost per 1M",
-        "                                   requests",
-        f"{'a' * 30}    1,234,567",
+        "prefix                           cost per 1M",
+        "                                    requests",
+        f"{'a' * 30}     1,234,567",
+    ]
+
+
+def test_a_table_that_is_too_narrow_for_its_numbers_has_a_paragraph_for_each_row() -> None:
+    header = ("prefix", "tokens", "still cached", "recomputed")
+    table = Table(header=header, rows=[("a", "1,000,000", "900,000", "100,000"), ("b", "1", "", "1")], right=(1, 2, 3))
+    assert layout([table], 30) == [
+        "a",
+        "  tokens 1,000,000, still",
+        "    cached 900,000, recomputed",
+        "    100,000",
+        "b",
+        "  tokens 1, recomputed 1",
     ]
 
 
@@ -115,3 +132,41 @@ def test_artifacts_are_folded_until_they_fit(names: list[str], targets: int, row
     groups = fold(keys)
     assert [(group.name, group.target) for group in groups] == rows
     assert sorted(key for group in groups for key in group.keys) == sorted(keys)
+
+
+@pytest.fixture
+def library(project: Project) -> Project:
+    """Returns a built project of 200 prefixes in two folders, half of them with variants, for three targets."""
+    small = '[target.{}]\nextends = "deepseek-v4"\ncache = {{ unit = {} }}\n'
+    settings = (
+        'targets = ["deepseek-v4", "small", "smaller"]\n' + small.format("small", 16) + small.format("smaller", 8)
+    )
+    files = {"cacheunit.toml": settings, "templates/partials/rules.j2": "Never guess.\n"}
+    text = "You are agent {{ name }}. {% include 'partials/rules.j2' %}"
+    files["templates/agent.j2"] = text
+    for number in range(200):
+        matrix = "matrix: {tone: [calm, loud]}\n" if number % 2 else ""
+        folder = "desk" if number < 100 else "shop"
+        files[f"prefixes/{folder}/p{number:03}.yaml"] = f"system: agent.j2\nvariables: {{name: n{number}}}\n{matrix}"
+    project.write(files)
+    project.build()
+    return project
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_a_change_of_one_partial_in_600_artifacts_fits_one_screen(
+    library: Project, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    library.edit("templates/partials/rules.j2", "Never", "Do not")
+    checked, built = library.run("check"), library.run("build")
+    assert (checked.code, built.code) == (1, 0)
+    for ran in (checked, built):
+        lines = ran.out.splitlines()
+        assert len(lines) <= 40
+        assert max(map(len, lines)) <= columns
+    assert "900 differences" in checked.out
+    assert "900 built" in built.out
+    assert len(library.run("build", "-v").out.splitlines()) > 900
+    assert len(library.run("build", "--format", "json").json["artifacts"]) == 900

@@ -119,7 +119,9 @@ def test_a_good_project_builds_its_expected_artifacts_lock_and_report(
     copy_project: Callable[[str], Project],
     golden: Callable[[str, bytes], None],
     request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("COLUMNS")
     project = copy_project(name)
     sources = project.files()
     ran = project.build()

@@ -48,7 +48,10 @@ def without_prices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_prices")
-def test_the_console_session_shows_the_actual_output(repository: Path, cacheunit: Cacheunit) -> None:
+def test_the_console_session_shows_the_actual_output(
+    repository: Path, cacheunit: Cacheunit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
     (session,) = code_blocks("console")
     for step in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         command, _, shown = step.partition("\n")

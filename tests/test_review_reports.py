@@ -46,7 +46,7 @@ def test_drift_is_a_markdown_table_and_an_annotation_of_the_changed_source(
     markdown = shop.run("check", "--format", "markdown")
     assert markdown.code == 1
     assert markdown.out == (
-        "### 1 difference from the lock\n\n|  | prefix | target | changed sources |\n| --- | --- | --- | --- |\n"
+        "### 1 difference from the lock\n\n|  | prefix | target | cause |\n| --- | --- | --- | --- |\n"
         "| changed | `a` | `deepseek-v4` | `templates/a.md.j2` |\n"
     )
     summary = tmp_path / "summary.md"
@@ -74,7 +74,7 @@ def test_markdown_lists_built_and_removed_artifacts(shop: Project) -> None:
     shop.edit("templates/b.md.j2", "Two", "Two and more")
     shop.path("prefixes/a.yaml").unlink()
     lines = shop.run("build", "--format", "markdown").out.splitlines()
-    assert lines[0] == "| prefix | target | tokens | units | not cached | padding | state | why |"
+    assert lines[0] == "| prefix | target | tokens | units | not cached | padding | state | plan |"
     assert lines[2].startswith("| `b` | `deepseek-v4` | ")
     assert lines[3] == "| `a` | `deepseek-v4` |  |  |  |  | removed |  |"
     assert len(lines) == 4
@@ -120,7 +120,7 @@ def test_explain_names_the_target_whose_rules_changed_and_no_unchanged_vocabular
     project.build()
     project.write({"cacheunit.toml": f"{target_table}cache = {{read = 0.5}}\n"})
     text = project.run("explain", "a").out
-    assert "changed since the lock: rules of target own\n    was sha256:" in text
+    assert "changed since the lock\n    rules of target own  sha256:" in text
     assert "vocabulary of target" not in text
     changed = project.run("explain", "a", "--format", "json").json["artifacts"][0]["changed"]
     assert [item["path"] for item in changed] == ["rules of target own"]

@@ -86,12 +86,13 @@ def test_the_text_report_lists_each_branch_with_the_prefixes_that_share_it(proje
     lines = project.run("explain", "--sharing").out.splitlines()
     assert lines[0].startswith("small: 3 artifacts, ")
     assert [line.strip().partition("  ")[2] for line in lines[2:]] == [
-        "a (2 variants), b",
-        "a (2 variants)",
-        "a@tone=calm",
-        "a@tone=loud",
+        "a ×2, b",
+        "a ×2",
+        "in each of a ×2",
         "b",
     ]
+    verbose = project.run("explain", "--sharing", "-v").out.splitlines()
+    assert [line.split()[-1] for line in verbose[4:]] == ["a@tone=calm", "a@tone=loud", "b"]
     assert project.run("explain").code == 2
     assert project.run("explain", "--sharing", "no").code == 2
 

@@ -65,7 +65,7 @@ def test_engines_have_no_limits_and_every_hosted_api_has_one() -> None:
 
 def test_targets_shows_a_limit_with_its_evidence(project: Project) -> None:
     out = project.run("targets", "deepseek-v4").out
-    assert "limit: at most 128 tools (refused)\n    documented, checked 2026-12-01: at most 128 functions" in out
+    assert "limit: at most 128 tools (refused)\n  documented, checked 2026-12-01: at most 128 functions" in out
     (target,) = project.run("targets", "gemini", "--format", "json").json["targets"]
     assert [item["effect"] for item in target["tool_limits"] if "name_length" in item] == ["refused", "disputed"]
     assert all(value is not None for item in target["tool_limits"] for value in item.values())

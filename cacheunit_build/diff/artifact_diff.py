@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.frozen_options import changed_options, frozen_options, hidden_effects, option_keys
 from cacheunit_build.diff.change_kind import ChangeKinds
 from cacheunit_build.diff.change_location import SourceChanges
-from cacheunit_build.diff.change_words import count_words
+from cacheunit_build.diff.change_words import RENAMED, RENAMED_AND_EDITED, count_words
 from cacheunit_build.diff.changed_lines import changed_lines
 from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_results import ChangeImpact
@@ -46,9 +46,7 @@ class ArtifactDiff:
         target = self._new.target(new).target
         old_rule, old_entry = self._old.target(old).target.cache, _restated(old, new)
         if (old.text, old.request, old.cached_content) == (new.text, new.request, new.cached_content) and new.estimated:
-            place = self._changes.locate((), (), [COUNTS_FILE])
-            words = count_words(old.entry, new.entry)
-            return replace(difference, still_cached=new.entry.tokens, recomputed=0, what=words, place=place)
+            return self._with_other_count(difference, old, new)
         impact = self._impact(old, new)
         same_tokens = impact.first == old_entry.tokens == new.entry.tokens
         first = self._first_change(old, new, None if same_tokens else impact.first)
@@ -64,6 +62,27 @@ class ArtifactDiff:
             text=(old.text.decode(), new.text.decode()),
             why=impact.why,
         )
+
+    def _with_other_count(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
+        """Returns the difference of an artifact of the same bytes: another rule of its target, or another count."""
+        tokens, target = new.entry.tokens, self._new.target(new).target
+        difference = replace(difference, still_cached=tokens, recomputed=0)
+        words = self._kinds.target_words(old.target, new.target)
+        if words is None:
+            place = self._changes.locate((), (), [COUNTS_FILE])
+            return replace(difference, what=count_words(old.entry, new.entry), place=place)
+        place = self._changes.locate(self._kinds.target_chain(new.target), (), self._new.inputs(new.key))
+        cost = target.cache.cost(tokens, (_restated(old, new), self._old.target(old).target.cache), new.entry)
+        return replace(difference, what=words, place=place, cost=cost, price=target.price)
+
+    def renamed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
+        """Returns the difference of a renamed artifact, of which the request changed too, if not its content."""
+        compared = self.changed(difference, old, new)
+        same = self._old.blocks(old) == self._new.blocks(new)
+        source = compared.place
+        is_manifest = source is None or not self._changes.in_both(source.path)
+        place = self.place(difference.key) if same or is_manifest else source
+        return replace(compared, what=RENAMED if same else RENAMED_AND_EDITED, place=place)
 
     def added(self, difference: Difference) -> Difference:
         """Returns a difference with what old artifacts of the same target keep cached of an added artifact."""
@@ -101,9 +120,11 @@ class ArtifactDiff:
         """
         differences = list(differences)
         edited = {item.key for item in differences if item.first is not None}
+        places = {item.place.path for item in differences if item.place is not None}
+        renamed = {self._new.manifest_path(item.key) for item in differences if item.was is not None}
         lines: dict[SourceLine, ChangedLines] = {}
         for path, keys in sources.items():
-            if edited.intersection(keys):
+            if edited.intersection(keys) and (path in places or path not in renamed or self._changes.in_both(path)):
                 lines |= self._changes.places(path)
         for item in differences:
             if item.place is None or (item.place in lines and self._changes.in_both(item.place.path)):

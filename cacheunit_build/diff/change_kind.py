@@ -45,11 +45,11 @@ class ChangeKinds:
         self._new = new
         self._old = old
         self._changes = changes
-        self._target_words = cache(self._words_of_target)
+        self.target_words = cache(self._words_of_target)
 
     def words(self, old: Artifact, new: Artifact, first: FirstChange) -> str:
         """Returns the kind of a change in words: that of its first part, and that of the target where it changed."""
-        of_target = self._target_words(old.target, new.target)
+        of_target = self.target_words(old.target, new.target)
         own = None if of_target is not None and first.part in _OUTSIDE_OF_TEXT else self._part_words(old, new, first)
         return "; ".join(filter(None, (own, of_target)))
 
@@ -69,13 +69,13 @@ class ChangeKinds:
         there or in the settings.
         """
         new, old = self._new.artifacts.get(key), self._old.artifacts.get(key)
-        compiled = (self._old if new is None else self._new).compiled
-        path = f"{compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
+        snapshot = self._old if new is None else self._new
+        path = snapshot.manifest_path(key)
         first = SourceLine(path=path, line=1)
         if not self._changes.in_both(path):
             return first
         new_lines, old_lines = (tuple(_lines_of_variant(artifact, path)) for artifact in (new, old))
-        settings = compiled.settings.path
+        settings = snapshot.compiled.settings.path
         others = [path, *([] if settings is None else [settings])]
         return self._changes.locate(new_lines, old_lines, others, below=True) or first
 

@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.frozen_options import changed_options, option_keys
+from cacheunit_build.diff.results import COUNT_ONLY
 from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.lock import identity_data
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 WHITE_SPACE, MOVED, EDITED, PADDING = "white space only", "text moved", "text edited", "padding only"
 ADDED, REMOVED, RENAMED, RENAMED_AND_EDITED = "added", "removed", "renamed", "renamed and edited"
-UNKNOWN, COUNT = "unknown", "count only"
+UNKNOWN = "unknown"
 
 _LONGEST_VALUE = 30
 _MOST_NAMED = 2
@@ -204,7 +205,7 @@ def entry_words(old: LockEntry, new: LockEntry) -> str:
 
 def count_words(old: LockEntry, new: LockEntry) -> str:
     """Returns how the count of the same bytes changed: `count only (recorded now)`."""
-    return COUNT if old.counted == new.counted else f"{COUNT} ({new.counted} now)"
+    return COUNT_ONLY if old.counted == new.counted else f"{COUNT_ONLY} ({new.counted} now)"
 
 
 def _counted(noun: str, names: Sequence[str], action: str) -> str:

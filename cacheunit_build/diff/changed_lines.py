@@ -32,8 +32,8 @@ class Hunk:
 
 
 def split_lines(text: str | None) -> list[str]:
-    """Returns the lines of a text, the last one empty where it ends in a line end; none where there is no text."""
-    return [] if text is None else text.split("\n")
+    """Returns the lines of a text, the last one empty where it ends in a line end, or where there is no text."""
+    return (text or "").split("\n")
 
 
 def changed_lines(old: str, new: str) -> tuple[ChangedLines, ...]:

@@ -72,6 +72,7 @@ class Difference:
         recomputed: the other static tokens; None where unknown.
         first: where the versions begin to differ.
         cost: the cost of the change.
+        mean_price: the change of the mean price of a request, as `request_price` gives it; None where unknown.
         price: the price of the target's tokens in money, if it is known.
         price_origin: where that price comes from; None for the target's own.
         text: the old and the new text, where both are known.
@@ -91,6 +92,7 @@ class Difference:
     recomputed: int | None = None
     first: FirstChange | None = None
     cost: Cost | None = None
+    mean_price: float | None = None
     price: Price | None = None
     price_origin: PriceOrigin | None = None
     text: tuple[str, str] | None = None
@@ -100,6 +102,11 @@ class Difference:
     def key(self) -> ArtifactKey:
         """The prefix and the target, which name the artifact."""
         return self.prefix, self.target
+
+    @property
+    def is_count_only(self) -> bool:
+        """Whether only the count changed, and no request and no rule did."""
+        return self.what.startswith(COUNT_ONLY)
 
     @property
     def estimated(self) -> bool:
@@ -124,6 +131,9 @@ class Cause:
     changes: tuple[ChangedLines, ...] = ()
     differences: tuple[Difference, ...] = ()
 
+
+COUNT_ONLY = "count only"
+"""How the words of a difference begin in which only the count of the same bytes changed."""
 
 ALSO_CHANGED = "also changed"
 """The words for a changed place in the sources that is the first change of no artifact."""

@@ -46,6 +46,10 @@ class Snapshot:
         """Returns the target of an artifact, loaded."""
         return self.compiled.targets[artifact.target]
 
+    def manifest_path(self, key: ArtifactKey) -> str:
+        """Returns the path of the manifest of an artifact."""
+        return f"{self.compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
+
     def ids(self, artifact: Artifact) -> Sequence[int]:
         """Returns the static token ids of an artifact."""
         if artifact.key not in self._ids:

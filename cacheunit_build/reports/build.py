@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.check import drift_json, problems_markdown
-from cacheunit_build.reports.formatting import faults_json, markdown_table, plural, tokens_cell, unit_cells
+from cacheunit_build.reports.folding import fold, number_range
+from cacheunit_build.reports.formatting import faults_json, markdown_table, plural, tokens_range
 from cacheunit_build.reports.layout import Block, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.domain.artifact import ArtifactRecord
 
@@ -19,30 +22,47 @@ _RIGHT = (2, 3, 4, 5)
 
 
 def build_blocks(result: BuildResult, *, verbose: bool = False) -> list[Block]:
-    """Returns a row for each artifact that was built or removed, and a summary of all.
+    """Returns what was built or removed, variants folded, and a summary.
 
     Args:
         result: the result of a build that wrote something, or had nothing to do.
-        verbose: whether to show what did not change too, and the reason of each plan instead of its name.
+        verbose: whether to show a row for each artifact, what did not change too, and the reason of each plan.
     """
+    built = [record for record in result.records if record.key in result.written]
+    table = _full_table(result) if verbose else _folded_table(built, result)
+    removed = [(group.name, group.target, "removed") for group in fold(result.removed)]
+    return [table, Table(rows=removed), [_summary(result)]]
+
+
+def _full_table(result: BuildResult) -> Table:
+    """Returns a row for each artifact, with the reason of its plan below."""
     rows = [
-        (
-            *_numbers(record),
-            _status(record, result),
-            record.plan.reason if verbose else record.plan.action,
-        )
+        (readable_name(record.prefix), record.target, *number_cells([record]), _status(record, result))
         for record in result.records
-        if verbose or record.key in result.written
     ]
-    rows += [(readable_name(prefix), target, "", "", "", "", "removed", "") for prefix, target in result.removed]
-    table: list[Block] = [Table(header=_HEADER, rows=rows, right=_RIGHT)] if rows else []
-    return [*table, [_summary(result)]]
+    notes = {index: record.plan.reason for index, record in enumerate(result.records)}
+    return Table(header=_HEADER[:-1], rows=rows, right=_RIGHT, notes=notes)
 
 
-def _numbers(record: ArtifactRecord) -> tuple[str, str, str, str, str, str]:
-    """Returns prefix, target, tokens, units, uncached tokens and padding of an artifact."""
-    tokens = tokens_cell(record.entry.tokens, record.margin, record.entry.counted)
-    return readable_name(record.prefix), record.target, tokens, *unit_cells(record), f"{record.entry.padding:,}"
+def _folded_table(records: Sequence[ArtifactRecord], result: BuildResult) -> Table:
+    """Returns a row for each prefix and target, or for more where these are many."""
+    by_key = {record.key: record for record in records}
+    rows = []
+    for group in fold(by_key):
+        members = [by_key[key] for key in group.keys]
+        states = dict.fromkeys(_status(record, result) for record in members)
+        plans = dict.fromkeys(record.plan.action for record in members)
+        rows.append((group.name, group.target, *number_cells(members), ", ".join(states), ", ".join(plans)))
+    return Table(header=_HEADER, rows=rows, right=_RIGHT)
+
+
+def number_cells(records: Sequence[ArtifactRecord]) -> tuple[str, str, str, str]:
+    """Returns tokens, units, uncached tokens and padding of some artifacts, as ranges where they differ."""
+    tokens = tokens_range(records)
+    exact = [divmod(record.entry.tokens, record.unit) for record in records if record.unit and not record.margin]
+    units = number_range(full for full, _ in exact) if exact else "-"
+    uncached = number_range(past for _, past in exact) if exact else "-"
+    return tokens, units, uncached, number_range(record.entry.padding for record in records)
 
 
 def _status(record: ArtifactRecord, result: BuildResult) -> str:
@@ -98,15 +118,13 @@ def build_markdown(result: BuildResult) -> str:
     """Returns a table of the artifacts that were built or removed, or why none was; empty where nothing changed."""
     if result.faults or result.drift:
         return problems_markdown(result.faults, result.drift)
+    built = [record for record in result.records if record.key in result.written]
     rows = [
-        (code_span(prefix), code_span(target), *numbers, _status(record, result), markdown_text(record.plan.reason))
-        for record in result.records
-        if record.key in result.written
-        for prefix, target, *numbers in [_numbers(record)]
+        (code_span(name), code_span(target), *map(markdown_text, cells))
+        for name, target, *cells in _folded_table(built, result).rows
     ]
     rows += [
-        (code_span(readable_name(prefix)), code_span(target), "", "", "", "", "removed", "")
-        for prefix, target in result.removed
+        (code_span(group.name), code_span(group.target), "", "", "", "", "removed", "")
+        for group in fold(result.removed)
     ]
-    header = (*_HEADER[:-1], "why")
-    return markdown_table([header, *rows], right=_RIGHT) if rows else ""
+    return markdown_table([_HEADER, *rows], right=_RIGHT) if rows else ""

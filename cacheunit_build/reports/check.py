@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import LINE_ENDS_HINT, LOCK_FILE, readable_name
-from cacheunit_build.reports.formatting import faults_json, markdown_table, plural, tokens_cell
+from cacheunit_build.reports.folding import MOST_ROWS, fold, fold_names, fold_targets
+from cacheunit_build.reports.formatting import faults_json, markdown_table, plural, tokens_range
 from cacheunit_build.reports.github import annotation, fault_annotations
 from cacheunit_build.reports.layout import Block, Table
 
@@ -14,31 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from cacheunit_build.builder.results import CheckResult, Deviation, Proof
-    from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
 
 _BUILD_HINT = 'run "cacheunit build" and commit the result'
 
 
-def check_blocks(result: CheckResult) -> list[Block]:
-    """Returns a row for each difference and their number, or how many artifacts match the lock."""
+def check_blocks(result: CheckResult, *, verbose: bool = False) -> list[Block]:
+    """Returns what differs, and of how many artifacts, or how many match the lock.
+
+    Args:
+        result: the result.
+        verbose: whether to show a row for each difference and not only for each cause.
+    """
     blocks: list[Block] = []
     if result.drift:
-        blocks += [drift_table(result.drift), [plural(len(result.drift), "difference")]]
+        blocks += [drift_table(result.drift, verbose=verbose), [plural(len(result.drift), "difference")]]
     else:
         verb = "matches" if result.verified == 1 else "match"
         blocks.append([f"ok: {plural(result.verified, 'artifact')} {verb} the lock"])
     if result.counts_required and result.estimates:
-        rows = [("estimate", readable_name(item.prefix), item.target, _tokens(item)) for item in result.estimates]
-        blocks += [Table(rows=rows), [plural(len(rows), "estimate")]]
+        by_key = {item.key: item for item in result.estimates}
+        groups = fold(by_key, len(by_key) if verbose else MOST_ROWS)
+        rows = [
+            ("estimate", group.name, group.target, tokens_range([by_key[key] for key in group.keys]))
+            for group in groups
+        ]
+        blocks += [Table(rows=rows), [plural(len(by_key), "estimate")]]
     if result.proof is not None:
         blocks.append(list(_proof_lines(result.proof)))
     return blocks
-
-
-def _tokens(record: ArtifactRecord) -> str:
-    return tokens_cell(record.entry.tokens, record.margin, record.entry.counted)
 
 
 def _proof_lines(proof: Proof) -> Iterator[str]:
@@ -76,9 +82,34 @@ def proof_json(proof: Proof) -> dict[str, Any]:
     }
 
 
-def drift_table(drift: Sequence[Drift]) -> Table:
-    """Returns a row for each difference: kind, prefix or file, target, and what explains it."""
-    return Table(rows=[(item.kind, _name(item), item.target, _explanation(item)) for item in drift])
+def drift_table(drift: Sequence[Drift], *, verbose: bool = False) -> Table:
+    """Returns a row for each cause: kind, prefixes or file, targets, and what explains it.
+
+    Args:
+        drift: the differences.
+        verbose: whether each difference has a row of its own.
+    """
+    return Table(rows=[_drift_row(items) for items in _causes(drift, verbose=verbose)])
+
+
+def _causes(drift: Sequence[Drift], *, verbose: bool) -> list[list[Drift]]:
+    """Returns the differences by what they have in common: kind and changed sources. Files stand alone."""
+    causes: dict[object, list[Drift]] = {}
+    for index, item in enumerate(drift):
+        cause = (item.kind, item.because, item.line_ends)
+        causes.setdefault(index if verbose or not item.prefix else cause, []).append(item)
+    return list(causes.values())
+
+
+def _drift_row(drift: Sequence[Drift]) -> tuple[str, str, str, str]:
+    """Returns the row of differences of one kind that have one explanation."""
+    first = drift[0]
+    if len(drift) == 1:
+        return first.kind, _name(first), first.target, _explanation(first)
+    files = plural(len({item.path for item in drift}), "file") if first.path and not first.because else ""
+    explanation = f"{files} (only line ends: CRLF)" if first.line_ends else files or _explanation(first)
+    names, targets = fold_names(item.prefix for item in drift), fold_targets(item.target for item in drift)
+    return first.kind, names, targets, explanation
 
 
 def _name(drift: Drift) -> str:
@@ -140,7 +171,10 @@ def _estimates_markdown(result: CheckResult) -> str:
     """Returns a table of the estimates with a heading; empty where there are none, or they do not fail the check."""
     if not result.counts_required or not result.estimates:
         return ""
-    rows = [(code_span(readable_name(item.prefix)), code_span(item.target), _tokens(item)) for item in result.estimates]
+    rows = [
+        (code_span(readable_name(item.prefix)), code_span(item.target), tokens_range([item]))
+        for item in result.estimates
+    ]
     return f"### {plural(len(rows), 'estimate')}\n\n{markdown_table([('prefix', 'target', 'tokens'), *rows])}"
 
 
@@ -174,16 +208,12 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     if not drift:
         return ""
     rows = [
-        (
-            item.kind,
-            code_span(_name(item)),
-            code_span(item.target),
-            "only line ends: CRLF" if item.line_ends else ", ".join(map(code_span, item.because)),
-        )
-        for item in drift
+        (kind, code_span(name), code_span(target), ", ".join(map(code_span, items[0].because)) or markdown_text(why))
+        for items in _causes(drift, verbose=False)
+        for kind, name, target, why in [_drift_row(items)]
     ]
     heading = f"### {plural(len(drift), 'difference')} from the lock"
-    return f"{heading}\n\n{markdown_table([('', 'prefix', 'target', 'changed sources'), *rows])}"
+    return f"{heading}\n\n{markdown_table([('', 'prefix', 'target', 'cause'), *rows])}"
 
 
 def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], repository_path: Callable[[str], str]) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.build import artifact_json
-from cacheunit_build.reports.formatting import price_text, tokens_cell, unit_text, with_former_keys
-from cacheunit_build.reports.layout import Block, Table, columns
+from cacheunit_build.reports.folding import MOST_ROWS, fold, number_range
+from cacheunit_build.reports.formatting import price_text, tokens_cell, tokens_range, unit_text, with_former_keys
+from cacheunit_build.reports.layout import Block, Section, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cacheunit_build.builder.explain import Explanation
-    from cacheunit_build.builder.results import InputChange
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.prices import FoundPrice
     from cacheunit_build.domain.prompt import Lookup
@@ -31,85 +31,120 @@ _LOCKED = {
 }
 
 
+_MOST_DETAILS = 3
+"""The most artifacts of which all details are shown."""
+
+_SHORT = 12
+"""The digits of a fingerprint that are shown."""
+
 _MOST_SHAPES = 2
 """The most refused shapes that are shown; the JSON report has all."""
 
 
-def explain_blocks(explanations: Sequence[Explanation], prices: PricesByTarget | None = None) -> list[Block]:
-    """Returns a row for each artifact where there are several, then each of them in detail.
+def explain_blocks(
+    explanations: Sequence[Explanation], prices: PricesByTarget | None = None, *, verbose: bool = False
+) -> list[Block]:
+    """Returns a row for each prefix and target where there are several artifacts, then a few of them in detail.
 
     What an artifact has in common with one before it is not repeated: its details name that one.
 
     Args:
         explanations: the artifacts.
         prices: the price of each target for which there is one, and where it comes from if it is not its own.
+        verbose: whether to show each artifact in detail and whole fingerprints.
     """
     prices = prices or {}
     if len(explanations) == 1:
-        return [_details(explanations[0], prices.get(explanations[0].artifact.target), None)]
+        return [_details(explanations[0], prices.get(explanations[0].artifact.target), None, verbose=verbose)]
+    if len(explanations) > _MOST_DETAILS and not verbose:
+        return [_table(explanations, MOST_ROWS), ["name one of them, or use -v, to see details"]]
+    shown: dict[object, str] = {}
+    details = [_details(item, prices.get(item.artifact.target), shown, verbose=verbose) for item in explanations]
+    return [_table(explanations, len(explanations)), *details]
+
+
+def _table(explanations: Sequence[Explanation], most: int) -> Table:
+    """Returns a row for each prefix and target with its numbers and plan, or for more where these are many."""
+    by_key = {item.artifact.key: item.artifact.record for item in explanations}
+    rows: list[tuple[str, ...]] = []
+    notes: dict[int, str] = {}
+    for group in fold(by_key, most):
+        records = [by_key[key] for key in group.keys]
+        plans = dict.fromkeys(record.plan.action for record in records)
+        counted = dict.fromkeys(record.entry.counted for record in records)
+        if len(records) == 1:
+            notes[len(rows)] = f"{records[0].plan.action}: {records[0].plan.reason}"
+        units = {record.unit for record in records if record.unit}
+        cells = tokens_range(records), ", ".join(counted), number_range(units) or "-"
+        padding = number_range(record.entry.padding for record in records)
+        rows.append((group.name, group.target, *cells, padding, ", ".join(plans)))
     header = ("prefix", "target", "tokens", "counted", "unit", "padding", "plan")
-    rows = [
-        (
-            readable_name(item.artifact.prefix),
-            item.artifact.target,
-            tokens_cell(item.artifact.entry.tokens, item.artifact.margin, item.artifact.entry.counted),
-            item.artifact.entry.counted,
-            f"{item.artifact.unit:,}" if item.artifact.unit else "-",
-            f"{item.artifact.entry.padding:,}",
-            f"{item.artifact.record.plan.action}: {item.artifact.record.plan.reason}",
-        )
-        for item in explanations
-    ]
-    shown: dict[tuple[str, ...], str] = {}
-    details = [_details(item, prices.get(item.artifact.target), shown) for item in explanations]
-    return [*([Table(header=header, rows=rows, right=(2, 4, 5))] if rows else []), *details]
+    return Table(header=header, rows=rows, right=(2, 4, 5), notes=notes)
 
 
-def _details(explanation: Explanation, price: FoundPrice | None, shown: dict[tuple[str, ...], str] | None) -> list[str]:
-    """Returns lines with numbers, plan, fingerprints, inputs and changes of one artifact.
+def _details(
+    explanation: Explanation, price: FoundPrice | None, shown: dict[object, str] | None, *, verbose: bool
+) -> Section:
+    """Returns numbers, plan, fingerprints, inputs and changes of one artifact.
 
     Args:
         explanation: the artifact.
         price: the price of its target, and where it comes from; None where there is none.
         shown: the sections that were shown before, each with its artifact; those of this one are added. None for an
             artifact that is explained alone, without a row in a table.
+        verbose: whether to show whole fingerprints.
     """
     artifact = explanation.artifact
     name = f"{readable_name(artifact.prefix)} for {artifact.target}"
-    segments = [(f"    {segment}", digest) for segment, digest in artifact.segments.items()]
+    digest = str if verbose else _short
     sections = {
-        "  segments": ["  segments", *columns(segments)],
-        "  inputs": ["  inputs", *columns(_input_rows(artifact.record.lookups))],
-        "  changes": [line for change in explanation.changed for line in _change_lines(change)],
+        "segments": [(segment, digest(value)) for segment, value in artifact.segments.items()],
+        "inputs": _input_rows(artifact.record.lookups, digest),
+        "changed since the lock": [
+            (change.path, f"{digest(change.old or 'absent')} -> {digest(change.new or 'absent')}")
+            for change in explanation.changed
+        ],
     }
-    lines = [name, *columns([fact for fact in _facts(explanation, price, in_table=shown is not None) if fact[1]])]
-    for title, section in sections.items():
-        other = name if shown is None or not section else shown.setdefault(tuple(section), name)
-        lines += section if other == name else [f"{title}: those of {other}"]
-    return lines
+    facts = [fact for fact in _facts(explanation, price, digest, in_table=shown is not None) if fact[1]]
+    blocks: list[Block] = [[name], Table(rows=facts, indent=2)]
+    for title, rows in sections.items():
+        other = name if shown is None or not rows else shown.setdefault((title, *rows), name)
+        if other != name:
+            blocks.append([f"  {title}: those of {other}"])
+        elif rows:
+            blocks += [[f"  {title}"], Table(rows=rows, indent=4)]
+    return Section(blocks)
 
 
-def _facts(explanation: Explanation, price: FoundPrice | None, *, in_table: bool) -> list[tuple[str, str]]:
+def _short(digest: str) -> str:
+    """Returns a fingerprint with 12 of its digits."""
+    kind, colon, digits = digest.rpartition(":")
+    return f"{kind}{colon}{digits[:_SHORT]}" if len(digits) > _SHORT else digest
+
+
+def _facts(
+    explanation: Explanation, price: FoundPrice | None, digest: Callable[[str], str], *, in_table: bool
+) -> list[tuple[str, str]]:
     """Returns the names and values of what is known of an artifact, without padding and plan if a table has them."""
     artifact, entry = explanation.artifact, explanation.artifact.entry
     return [
-        ("  tokens", f"{tokens_cell(entry.tokens, artifact.margin, entry.counted)} static, {_counted(explanation)}"),
-        ("  later turns", _later_turns(artifact)),
-        ("  unstable", _unstable(artifact)),
-        ("  literal", _literal(artifact)),
-        ("  units", _units(artifact)),
-        ("  padding", "" if in_table else f"{entry.padding:,} tokens"),
-        ("  markers", _markers(artifact)),
-        ("  lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
-        ("  predicted", _predicted(explanation)),
-        ("  money", "" if price is None else _money(explanation, price[0])),
-        ("  price", "" if price is None else price_text(*price)),
-        ("  plan", "" if in_table else f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
-        ("  text", entry.text),
-        ("  request", entry.request),
-        ("  cached content", entry.cached_content or ""),
-        ("  token ids", entry.token_ids or "not recorded, since the count is not exact"),
-        ("  lock", _LOCKED[explanation.locked]),
+        ("tokens", f"{tokens_cell(entry.tokens, artifact.margin, entry.counted)} static, {_counted(explanation)}"),
+        ("later turns", _later_turns(artifact)),
+        ("unstable", _unstable(artifact)),
+        ("literal", _literal(artifact)),
+        ("units", _units(artifact)),
+        ("padding", "" if in_table else f"{entry.padding:,} tokens"),
+        ("markers", _markers(artifact)),
+        ("lifetime", "" if entry.markers else ", ".join(entry.lifetimes)),
+        ("predicted", _predicted(explanation)),
+        ("money", "" if price is None else _money(explanation, price[0])),
+        ("price", "" if price is None else price_text(*price)),
+        ("plan", "" if in_table else f"{artifact.record.plan.action}: {artifact.record.plan.reason}"),
+        ("text", digest(entry.text)),
+        ("request", digest(entry.request)),
+        ("cached content", digest(entry.cached_content or "")),
+        ("token ids", digest(entry.token_ids) if entry.token_ids else "not recorded, since the count is not exact"),
+        ("lock", _LOCKED[explanation.locked]),
     ]
 
 
@@ -182,18 +217,13 @@ def _units(artifact: Artifact) -> str:
     return f"{units} (unit of {artifact.unit:,})"
 
 
-def _change_lines(change: InputChange) -> tuple[str, str, str]:
-    old, new = change.old or "absent", change.new or "absent"
-    return f"  changed since the lock: {change.path}", f"    was {old}", f"    is  {new}"
-
-
-def _input_rows(lookups: Sequence[Lookup]) -> list[tuple[str, str]]:
+def _input_rows(lookups: Sequence[Lookup], digest: Callable[[str], str]) -> list[tuple[str, str]]:
     """Returns each file, indented below the file that names it, with its fingerprint."""
     depth = {lookup.path: 0 for lookup in lookups}
     rows = []
     for lookup in _depth_first(lookups):
         depth[lookup.path] = depth.get(lookup.asked_by or "", -1) + 1
-        rows.append((f"    {'  ' * depth[lookup.path]}{lookup.path}", lookup.fingerprint or "absent"))
+        rows.append((f"{'  ' * depth[lookup.path]}{lookup.path}", digest(lookup.fingerprint or "absent")))
     return rows
 
 

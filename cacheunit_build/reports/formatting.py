@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.reports.folding import number_range
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -40,12 +42,13 @@ def tokens_cell(tokens: int, margin: float, counted: Counted = "estimate") -> st
     return f"~{tokens:,} ±{margin * 100:.0f} %" if margin else f"{tokens:,}"
 
 
-def unit_cells(record: ArtifactRecord) -> tuple[str, str]:
-    """Returns an artifact's full units, and its tokens after the last of them; dashes for an estimate."""
-    if record.margin or not record.unit:
-        return "-", "-"
-    full, past = divmod(record.entry.tokens, record.unit)
-    return f"{full:,}", f"{past:,}"
+def tokens_range(records: Sequence[ArtifactRecord]) -> str:
+    """Returns the static tokens of some artifacts: `1,280`, `~1,093 ±35 %`, `1,280…1,536`, `~1,093…1,400`."""
+    values = {(record.entry.tokens, record.margin, record.entry.counted) for record in records}
+    if len(values) == 1:
+        return tokens_cell(*values.pop())
+    counts = [record.entry.tokens for record in records]
+    return number_range(counts, estimated=any(record.entry.is_estimate for record in records))
 
 
 def units_text(tokens: int, unit: int) -> str:

@@ -28,9 +28,6 @@ _INDENT = "  "
 _NARROWEST = 12
 """The fewest columns to which the text column of a table shrinks."""
 
-_WIDEST_WORD = 40
-"""The columns of a word above which it may be broken behind one of `_BREAKS`."""
-
 _BREAKS = re.compile(r"(?<=[/,@&=.:_-])(?=\w)")
 
 
@@ -69,8 +66,19 @@ class Verbatim:
     lines: Sequence[str]
 
 
-Block = list[str] | Table | Verbatim
-"""A part of a report: paragraphs that wrap, one an item; a table; or lines that do not wrap."""
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks without blank lines between them.
+
+    Attributes:
+        blocks: the blocks.
+    """
+
+    blocks: Sequence[Block]
+
+
+Block = list[str] | Table | Verbatim | Section
+"""A part of a report: paragraphs that wrap, one an item; a table; lines that do not wrap; or several of these."""
 
 
 class Painter(Protocol):
@@ -169,7 +177,7 @@ def wrap(text: str, width: int, indent: str = _INDENT) -> list[str]:
 def _pieces(text: str, width: int) -> Iterator[str]:
     """Yields a text in pieces between which a line may end: words with the spaces behind them, parts of long words."""
     for word in re.findall(r"[^ ]+ *| +", text):
-        if text_width(word.rstrip(" ")) <= min(width, _WIDEST_WORD):
+        if text_width(word.rstrip(" ")) <= width:
             yield word
             continue
         for part in _BREAKS.split(word):
@@ -192,6 +200,9 @@ def _cut(part: str, width: int) -> Iterator[str]:
 def _block_lines(block: Block, width: int, painter: Painter) -> Iterator[str]:
     if isinstance(block, Table):
         yield from _table_lines(block, width, painter) if block.rows else ()
+    elif isinstance(block, Section):
+        for part in block.blocks:
+            yield from _block_lines(part, width, painter)
     elif isinstance(block, Verbatim):
         yield from (painter.line(output_line(line)) for line in block.lines)
     else:
@@ -207,6 +218,9 @@ def _table_lines(table: Table, width: int, painter: Painter) -> Iterator[str]:
     """Yields the lines of a table that has rows."""
     rows = _escaped(table)
     widths = _fitted_widths(rows, table, width)
+    if _total(widths, table.indent) > width:
+        yield from _stacked_lines(rows, table, width, painter)
+        return
     start = " " * table.indent
     headers = 0 if table.header is None else 1
     for index, row in enumerate(rows):
@@ -216,6 +230,17 @@ def _table_lines(table: Table, width: int, painter: Painter) -> Iterator[str]:
         )
         if note := table.notes.get(index - headers):
             yield from map(painter.line, _safe(wrap(f"{start}{_INDENT}{output_line(note)}", width, "")))
+
+
+def _stacked_lines(rows: Sequence[Sequence[str]], table: Table, width: int, painter: Painter) -> Iterator[str]:
+    """Yields a paragraph for each row: its first cell, then the others with the names of their columns."""
+    headers = 0 if table.header is None else 1
+    names = rows[0] if headers else [""] * len(rows[0])
+    for index, row in enumerate(rows[headers:]):
+        cells = [f"{name} {cell}".strip() for name, cell in zip(names[1:], row[1:], strict=True) if cell]
+        note = table.notes.get(index)
+        for text in (row[0], f"{_INDENT}{', '.join(cells)}", *([f"{_INDENT}{output_line(note)}"] if note else ())):
+            yield from map(painter.line, _safe(wrap(f"{' ' * table.indent}{text}", width)))
 
 
 def _row_lines(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.escaping import toml_string
 from cacheunit_build.reports.formatting import plural, with_former_keys
-from cacheunit_build.reports.layout import Block, columns
+from cacheunit_build.reports.layout import Block, Table, Verbatim
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.target import FormatName, Price, Target
@@ -64,10 +64,10 @@ def probe_blocks(result: ProbeResult, context: ProbeContext) -> list[Block]:
         ("repeat", _VERBATIM[result.verbatim]),
         ("sent", f"{plural(result.requests, 'request')}, {plural(result.tokens_sent, 'token')}"),
     ]
-    paragraphs: list[Block] = [columns(rows), *([f"note: {note}"] for note in result.notes)]
+    paragraphs: list[Block] = [Table(rows=rows), *([f"note: {note}"] for note in result.notes)]
     if result.reason:
         paragraphs.append([f"{'unknown' if result.kind == 'unknown' else 'not measured'}: {result.reason}"])
-    return [*paragraphs, target_toml(result, context).rstrip("\n").split("\n")]
+    return [*paragraphs, Verbatim(target_toml(result, context).rstrip("\n").split("\n"))]
 
 
 def _dropped(result: ProbeResult) -> str:
@@ -278,7 +278,7 @@ def dry_run_blocks(budget: ProbeBudget, content: str) -> list[Block]:
         ("cost", f"{cost}; plus the output"),
         ("content", content),
     ]
-    return [columns(rows), ["nothing was sent"]]
+    return [Table(rows=rows), ["nothing was sent"]]
 
 
 def dry_run_json(budget: ProbeBudget) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.reports.folding import fold_names
+from cacheunit_build.reports.folding import fold_names, number_range
 from cacheunit_build.reports.formatting import plural, with_former_keys
 
 if TYPE_CHECKING:
@@ -51,17 +51,21 @@ def _node_json(node: SharingNode) -> dict[str, Any]:
     }
 
 
-def sharing_blocks(targets: Sequence[TargetSharing]) -> list[Block]:
+def sharing_blocks(targets: Sequence[TargetSharing], *, verbose: bool = False) -> list[Block]:
     """Returns a tree for each target: how many leading units artifacts share, and below, how many follow in each.
 
     3  b, support     both begin with the same 3 units
       4  b            then b has 4 of its own
       1  support      and support has 1
+
+    Args:
+        targets: what the artifacts of each target share.
+        verbose: whether each variant of a prefix has a line of its own, where several end below one node.
     """
-    return [list(_target_lines(item)) for item in targets]
+    return [list(_target_lines(item, verbose=verbose)) for item in targets]
 
 
-def _target_lines(item: TargetSharing) -> Iterator[str]:
+def _target_lines(item: TargetSharing, *, verbose: bool) -> Iterator[str]:
     noun = f"units of {item.unit:,}" if item.unit > 1 else "tokens"
     estimate = "~" if item.margin else ""
     unique = item.tree.unique
@@ -74,7 +78,7 @@ def _target_lines(item: TargetSharing) -> Iterator[str]:
         yield "  each prefix is stored by itself: shared tokens are not reused"
     yield ""
     width = len(f"{max(_units(item.tree)):,}")
-    yield from _node_lines(item.tree, 0, width, is_root=True)
+    yield from _node_lines(item.tree, 0, width, is_root=True, fold=not verbose)
     saving = [section for section in item.sections if section.units > 0]
     yield from ("", "moving a shared section to the front of all prefixes that have it would save:") if saving else ()
     for section in saving:
@@ -89,10 +93,27 @@ def _units(node: SharingNode) -> Iterator[int]:
         yield from _units(branch)
 
 
-def _node_lines(node: SharingNode, depth: int, width: int, *, is_root: bool = False) -> Iterator[str]:
-    """Yields a line for each node, indented by its depth; a root that nothing shares has none."""
+def _node_lines(node: SharingNode, depth: int, width: int, *, fold: bool, is_root: bool = False) -> Iterator[str]:
+    """Yields a line for each node, indented by its depth; a root that nothing shares has none.
+
+    Args:
+        node: the node.
+        depth: how many nodes are above it.
+        width: the columns of the greatest number of units.
+        fold: whether the variants of a prefix that end below one node share a line.
+        is_root: whether it is the root.
+    """
     if not is_root or node.units or not node.branches:
         yield f"{'  ' * depth}{node.units:>{width},}  {fold_names(node.names)}"
         depth += 1
-    for branch in node.branches:
-        yield from _node_lines(branch, depth, width)
+    groups: dict[object, list[SharingNode]] = {}
+    for index, branch in enumerate(node.branches):
+        base = branch.names[0].partition("@")[0]
+        groups.setdefault(index if branch.branches or not fold else base, []).append(branch)
+    for branches in groups.values():
+        if len(branches) == 1:
+            yield from _node_lines(branches[0], depth, width, fold=fold)
+        else:
+            units = number_range(branch.units for branch in branches)
+            names = fold_names(name for branch in branches for name in branch.names)
+            yield f"{'  ' * depth}{units:>{width}}  in each of {names}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.front_options import EFFECTS
 from cacheunit_build.reports.formatting import plural, price_text, with_former_keys
-from cacheunit_build.reports.layout import Table, columns
+from cacheunit_build.reports.layout import Block, Section, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,61 +17,63 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.target import RequestOption, Target
 
 
-def targets_table(targets: Mapping[str, Target]) -> Table:
-    """Returns a row for each target."""
-    header = ("target", "kind", "unit", "minimum", "read", "write", "counted", "request", "description")
+def targets_table(targets: Mapping[str, Target], *, verbose: bool = False) -> Table:
+    """Returns a row for each target.
+
+    Args:
+        targets: the targets by name.
+        verbose: whether to show prices and request formats too, with the description below each row.
+    """
+    known = targets.values()
     rows = [
-        (
-            target.name,
-            target.cache.kind,
-            _unit(target),
-            _number(target.cache.minimum),
-            _number(target.cache.read),
-            _number(target.cache.write),
-            _counted(target),
-            target.request,
-            target.description,
-        )
-        for target in targets.values()
+        (target.name, target.cache.kind, _unit(target), _number(target.cache.minimum), _counted(target))
+        for target in known
     ]
-    return Table(header=header, rows=rows, right=(2, 3, 4, 5))
+    header: tuple[str, ...] = ("target", "kind", "unit", "minimum", "counted")
+    if not verbose:
+        described = [(*row, target.description) for row, target in zip(rows, known, strict=True)]
+        return Table(header=(*header, "description"), rows=described, right=(2, 3))
+    prices = [(_number(target.cache.read), _number(target.cache.write), target.request) for target in known]
+    notes = {index: target.description for index, target in enumerate(known)}
+    full = [(*row, *more) for row, more in zip(rows, prices, strict=True)]
+    return Table(header=(*header, "read", "write", "request"), rows=full, right=(2, 3, 5, 6), notes=notes)
 
 
-def target_lines(target: Target) -> list[str]:
+def target_blocks(target: Target) -> list[Block]:
     """Returns everything about one target, with the evidence of its numbers."""
     cache, frame = target.cache, target.frame
     facts = [
-        ("  description", target.description),
-        ("  model", target.model or ""),
-        ("  model ids", ", ".join(target.model_ids)),
-        ("  request", target.request),
-        ("  tokenizer", "none: set in the project" if target.tokenizer is None else str(target.tokenizer)),
-        ("  frame", "" if target.frame.estimate is None else str(target.frame.estimate)),
-        ("  before", repr(frame.before) if frame.before else ""),
-        ("  after", repr(frame.after) if frame.after else ""),
-        ("  chat template", str(frame.chat_template or "")),
-        ("  encoder", str(frame.encoder or "")),
-        ("  cache", f"{cache.kind}, unit {_unit(target)}, minimum {_number(cache.minimum)}"),
-        ("  dropped", f"the last {plural(cache.dropped_units, 'unit')}" if cache.dropped_units else ""),
-        ("  hits", "not guaranteed: best effort" if cache.best_effort else ""),
-        ("  prices", f"read {_number(cache.read)}, write {_number(cache.write)} (an uncached input token is 1)"),
-        ("  money", _money(target)),
-        ("  marker", cache.marker or ""),
-        ("  lifetimes", ", ".join(f"{lifetime} (write {price:g})" for lifetime, price in cache.lifetimes.items())),
-        ("  lifetime by", cache.lifetime_option or ""),
-        ("  cache key", cache.key or ""),
+        ("description", target.description),
+        ("model", target.model or ""),
+        ("model ids", ", ".join(target.model_ids)),
+        ("request", target.request),
+        ("tokenizer", "none: set in the project" if target.tokenizer is None else str(target.tokenizer)),
+        ("frame", "" if target.frame.estimate is None else str(target.frame.estimate)),
+        ("before", repr(frame.before) if frame.before else ""),
+        ("after", repr(frame.after) if frame.after else ""),
+        ("chat template", str(frame.chat_template or "")),
+        ("encoder", str(frame.encoder or "")),
+        ("cache", f"{cache.kind}, unit {_unit(target)}, minimum {_number(cache.minimum)}"),
+        ("dropped", f"the last {plural(cache.dropped_units, 'unit')}" if cache.dropped_units else ""),
+        ("hits", "not guaranteed: best effort" if cache.best_effort else ""),
+        ("prices", f"read {_number(cache.read)}, write {_number(cache.write)} (an uncached input token is 1)"),
+        ("money", _money(target)),
+        ("marker", cache.marker or ""),
+        ("lifetimes", ", ".join(f"{lifetime} (write {price:g})" for lifetime, price in cache.lifetimes.items())),
+        ("lifetime by", cache.lifetime_option or ""),
+        ("cache key", cache.key or ""),
     ]
-    evidence = [["", *_evidence_lines(item, "  ")] for item in (*target.evidence, *cache.evidence)]
-    evidence += [["", f"  option {_option(option)}", *_evidence_lines(option, "    ")] for option in target.options]
-    evidence += [
-        ["", f"  limit: {limit} ({limit.effect})", *_evidence_lines(limit, "    ")] for limit in target.tool_limits
+    evidence = [
+        *([*_evidence_lines(item)] for item in (*target.evidence, *cache.evidence)),
+        *([f"option {_option(option)}", *_evidence_lines(option)] for option in target.options),
+        *([f"limit: {limit} ({limit.effect})", *_evidence_lines(limit)] for limit in target.tool_limits),
     ]
-    lines = [line for item in evidence for line in item]
-    return [target.name, *columns([fact for fact in facts if fact[1]]), *lines]
+    known = Section([[target.name], Table(rows=[fact for fact in facts if fact[1]], indent=2)])
+    return [known, *([f"  {line}" for line in lines] for lines in evidence)]
 
 
-def _evidence_lines(item: Evidence, indent: str) -> tuple[str, str]:
-    return f"{indent}{item.grade}, checked {item.checked}: {item.claim}", f"    {item.source}"
+def _evidence_lines(item: Evidence) -> tuple[str, str]:
+    return f"{item.grade}, checked {item.checked}: {item.claim}", f"  {item.source}"
 
 
 def _option(option: RequestOption) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.endpoints.verify import has_passed
 from cacheunit_build.reports.formatting import plural
-from cacheunit_build.reports.layout import Block, columns
+from cacheunit_build.reports.layout import Block, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def verify_blocks(results: Sequence[VerifyResult]) -> list[Block]:
     ]
     counts = Counter(result.verdict for result in compared)
     summary = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
-    return [columns([header, *rows], right=(2, 3, 4)), [summary], *_hints(compared)]
+    return [Table(header=header, rows=rows, right=(2, 3, 4)), [summary], *_hints(compared)]
 
 
 def warm_up_blocks(results: Sequence[VerifyResult]) -> list[Block]:
@@ -50,7 +50,7 @@ def warm_up_blocks(results: Sequence[VerifyResult]) -> list[Block]:
         (readable_name(result.prefix), result.target, _warm_up_state(result), _warm_up_remark(result))
         for result in compared
     ]
-    return [columns(rows), *_hints(compared)]
+    return [Table(rows=rows), *_hints(compared)]
 
 
 def _remark(result: VerifyResult) -> str:

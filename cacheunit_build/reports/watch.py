@@ -1,72 +1,66 @@
-"""The report of `watch`: lines of a log, JSON values, and the part of a screen that does not depend on its size."""
+"""The report of `watch` as lines of a log, and as JSON values."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.reports.diff import diff_json
+from cacheunit_build.reports.diff_page import diff_page
 from cacheunit_build.reports.formatting import faults_json, plural
-from cacheunit_build.reports.watch_cells import cause_cells, content_tokens, folded_names, total_cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.diff.results import Cause, DiffResult
+    from cacheunit_build.diff.results import DiffResult
+    from cacheunit_build.reports.diff_page import CauseView
     from cacheunit_build.watching.session import WatchedBuild
 
 
 def watch_lines(build: WatchedBuild) -> Iterator[str]:
-    """Yields the lines of a log: one for each change of the sources, and the difference from the last commit.
+    """Yields the lines of a log: one for each change of the sources, then the difference from the last commit.
 
-    A build that changed nothing has none.
+    A build that changed nothing has none, but for the first one.
     """
+    result, changes = build.result, build.since_save
+    if result.faults:
+        return
+    is_first = changes is None
+    count = len(result.written) + len(result.removed)
     milliseconds = f"{build.seconds * 1000:,.0f} ms"
-    changed = build.since_save is not None and build.since_save.differences
-    if build.since_save is not None and changed:
-        for cause in build.since_save.causes:
-            yield f"{_cause_line(cause)}, {milliseconds}"
-    elif build.result.written or build.result.removed or (build.since_save is None and not build.result.faults):
-        count = len(build.result.written) + len(build.result.removed)
-        yield f"built: {plural(len(build.result.records), 'artifact')}, {count:,} written, {milliseconds}"
-    if build.since_save is None or changed:
-        if build.since_commit is not None:
-            yield commit_line(build.since_commit)
-        elif build.no_commit is not None and not changed:
-            yield f"not compared with HEAD: {build.no_commit}"
+    if changes is not None and changes.differences:
+        page = diff_page(changes)
+        yield from (f"{_cause_line(cause)}, {milliseconds}" for cause in page.causes)
+        yield from filter(None, [page.hidden])
+    elif count or is_first:
+        yield f"built: {plural(len(result.records), 'artifact')}, {count:,} written, {milliseconds}"
+        if build.no_commit is not None and is_first:
+            yield not_compared(build.no_commit)
+    else:
+        return
+    if build.since_commit is not None:
+        yield _commit_line(build.since_commit)
 
 
-def _cause_line(cause: Cause) -> str:
-    cells = cause_cells(cause)
-    parts = [f"{cells.title}: {cells.users}"]
-    if cells.names:
-        parts += [f"content {cells.content}", f"padding {cells.padding}"]
-    if cells.still_cached:
-        parts.append(f"{cells.still_cached} still cached")
-    if cells.cost:
-        parts.append(f"one-time cost {cells.cost}")
+def _cause_line(cause: CauseView) -> str:
+    """Returns one change of the sources with what it does to its artifacts."""
+    parts = [cause.title]
+    for row in cause.rows:
+        parts[0] += f": {row.name} for {row.target}"
+        parts += [f"content {row.content}", f"padding {row.padding}"]
+        parts += [f"{row.still_cached} still cached"] if row.still_cached else []
+        parts += [f"one-time cost {row.one_time}"] if row.one_time else []
     return ", ".join(parts)
 
 
-def commit_line(result: DiffResult) -> str:
-    """Returns the difference from the last commit in one line."""
-    items = result.differences
-    if not items:
+def not_compared(reason: str) -> str:
+    """Returns the line that says why there is no last commit to compare with."""
+    return f"not compared with HEAD: {reason}"
+
+
+def _commit_line(result: DiffResult) -> str:
+    if not result.differences:
         return f"against {result.against}: no difference"
-    old, new = (
-        sum(content_tokens(entry) for entry in entries if entry is not None)
-        for entries in ([item.old for item in items], [item.new for item in items])
-    )
-    names = folded_names(items)
-    cost = total_cost(item for item in items if item.new is not None)
-    return ", ".join(
-        part
-        for part in (
-            f"against {result.against}: {plural(len(items), 'artifact')} of {names}",
-            f"content {'~' if any(item.estimated for item in items) else ''}{new - old:+,}",
-            f"one-time cost {cost}" if cost else "",
-        )
-        if part
-    )
+    return f"against {result.against}: {diff_page(result).summary.decision}"
 
 
 def watch_json(build: WatchedBuild, at: str) -> dict[str, Any]:

@@ -12,14 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.file_names import readable_name
+from cacheunit_build.reports.diff_page import diff_page
 from cacheunit_build.reports.formatting import plural
 from cacheunit_build.reports.layout import PLAIN, Table, layout
-from cacheunit_build.reports.watch_cells import cause_cells
+from cacheunit_build.reports.watch import not_compared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from cacheunit_build.diff.results import Cause, DiffResult
+    from cacheunit_build.diff.results import DiffResult
+    from cacheunit_build.reports.diff_cells import Row
+    from cacheunit_build.reports.diff_page import CauseView, DiffPage
     from cacheunit_build.reports.layout import Painter
     from cacheunit_build.watching.budgets import BudgetUse
     from cacheunit_build.watching.state import WatchState
@@ -51,12 +54,11 @@ def screen_lines(state: WatchState, width: int, height: int, painter: Painter = 
     footer = view.footer(state)
     sections: list[Section] = []
     if state.change is not None:
-        title = f"last change at {state.change.at}"
-        sections.append(view.changes(title, state.change.difference))
+        sections.append(view.changes(f"last change at {state.change.at}", state.change.difference))
     if state.since_commit is not None:
         sections.append(view.changes(f"against {state.since_commit.against}", state.since_commit))
     elif state.no_commit is not None:
-        sections.append(view.paragraph(f"not compared with HEAD: {state.no_commit}"))
+        sections.append(view.paragraph(not_compared(state.no_commit)))
     if state.budgets:
         sections.append(view.budgets(state.budgets))
     lines = [*top, *_fitted(sections, height - len(top) - len(footer))]
@@ -118,30 +120,31 @@ class _Screen:
         return lines[: max(1, limit)]
 
     def changes(self, title: str, result: DiffResult) -> Section:
-        """Returns the part about the differences from an older version."""
-        causes = result.causes
-        items = len(result.differences)
-        summary = f"{plural(items, 'artifact')} changed" if items else "no difference"
-        heading = f"{title}: {summary}"
+        """Returns the part about the differences from an older version, with the line to decide by at its end."""
+        page = diff_page(result)
+        heading = f"{title}: {page.summary.decision if result.differences else 'no difference'}"
 
         def lines(limit: int) -> list[str]:
             head = self._heading(heading)
-            return [*head, *self._rows(causes, limit - len(head))][:limit]
+            return [*head, *self._rows(page, limit - len(head))][:limit]
 
         return lines
 
-    def _rows(self, causes: Sequence[Cause], limit: int) -> list[str]:
+    def _rows(self, page: DiffPage, limit: int) -> list[str]:
         """Returns two lines or more for each change of the sources, as many of them as fit."""
-        for count in range(min(len(causes), limit), -1, -1):
-            cells = [cause_cells(cause) for cause in causes[:count]]
+        total = len(page.causes) + page.hidden_causes
+        for count in range(min(len(page.causes), limit), -1, -1):
+            shown = page.causes[:count]
             table = Table(
                 header=_HEADER if self._width >= _NARROW else _NARROW_HEADER,
-                rows=[(cell.title, cell.content, cell.padding, cell.still_cached, cell.cost) for cell in cells],
+                rows=list(map(_cause_cells, shown)),
                 right=_RIGHT,
                 indent=2,
-                notes={index: cell.users for index, cell in enumerate(cells)},
+                notes={
+                    index: f"{row.name} for {row.target}" for index, cause in enumerate(shown) for row in cause.rows
+                },
             )
-            left = len(causes) - count
+            left = total - count
             lines = [*layout([table], self._width, self._painter), *([f"  … and {left:,} more"] if left else [])]
             if len(lines) <= limit:
                 return lines
@@ -175,6 +178,17 @@ class _Screen:
 
     def _paragraphs(self, *texts: str) -> list[str]:
         return layout([list(texts)], self._width, self._painter)
+
+
+def _cause_cells(cause: CauseView) -> tuple[str, ...]:
+    """Returns the cells of a change of the sources; only the first one where no artifact differs here first."""
+    for row in cause.rows:
+        return cause.title, row.content, row.padding, row.still_cached, row.one_time
+    return cause.title, "", "", "", ""
+
+
+def _users(row: Row) -> str:
+    return f"{row.name} for {row.target}"
 
 
 def _budget_row(use: BudgetUse) -> tuple[str, str, str, str]:

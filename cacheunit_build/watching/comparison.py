@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cacheunit_build.diff.diff import Baseline, Side, compare, old_side
+from cacheunit_build.diff.comparison import Side
+from cacheunit_build.diff.diff import Baseline, compare, old_side
 from cacheunit_build.diff.known_version import NOT_COMPILED, KnownVersion, same_record
 from cacheunit_build.diff.results import DiffResult
 from cacheunit_build.domain.errors import CacheunitError

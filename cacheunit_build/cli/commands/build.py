@@ -81,7 +81,7 @@ def _print_build(context: Context, result: BuildResult) -> None:
         print_faults(result.faults)
         context.remark(f"\n{plural(len(result.faults), 'error')}; nothing was written")
     elif result.drift:
-        print_blocks([drift_table(result.drift)])
+        print_blocks([drift_table(result.drift, verbose=context.verbose)])
         context.remark("\nrefused: sources, lock and build/ do not match; nothing was written")
         context.remark(f"\nhint: {drift_hint(result.drift)}")
     else:

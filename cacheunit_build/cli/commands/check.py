@@ -80,7 +80,7 @@ def _print_check(context: Context, result: CheckResult) -> None:
     if result.faults:
         print_faults(result.faults)
         return
-    print_blocks(check_blocks(result))
+    print_blocks(check_blocks(result, verbose=context.verbose))
     if result.counts_required and result.estimates:
         context.remark('\nhint: "cacheunit calibrate" records what the provider counts')
     if result.drift:

@@ -54,7 +54,7 @@ def explain(
     if form == "json":
         print_json(explain_json(explanations, prices))
     else:
-        print_blocks(explain_blocks(explanations, prices))
+        print_blocks(explain_blocks(explanations, prices, verbose=context.verbose))
     return OK
 
 
@@ -66,5 +66,5 @@ def _explain_sharing(context: Context, selection: Selection | None, form: str) -
     if form == "json":
         print_json(sharing_json(targets))
     else:
-        print_blocks(sharing_blocks(targets))
+        print_blocks(sharing_blocks(targets, verbose=context.verbose))
     return OK

@@ -9,7 +9,7 @@ import click
 
 from cacheunit_build.cli.context import OK, Context, with_context
 from cacheunit_build.cli.options import format_option
-from cacheunit_build.cli.output import print_blocks, print_json, print_text
+from cacheunit_build.cli.output import print_blocks, print_json
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.target import Target
@@ -24,7 +24,7 @@ _OLD_DAYS = 180
 def targets(context: Context, name: str | None, form: str) -> int:
     """List the known targets and the project's; with NAME, show all about one, with the evidence of its numbers."""
     from cacheunit_build.compiler.project import read_project
-    from cacheunit_build.reports.targets import target_lines, targets_json, targets_table
+    from cacheunit_build.reports.targets import target_blocks, targets_json, targets_table
     from cacheunit_build.targets.lookup import named_target
 
     _, known = read_project(context.files())
@@ -34,9 +34,9 @@ def targets(context: Context, name: str | None, form: str) -> int:
     if form == "json":
         print_json(targets_json(known))
     elif name is None:
-        print_blocks([targets_table(known)])
+        print_blocks([targets_table(known, verbose=context.verbose)])
     else:
-        print_text(*(line for target in known.values() for line in target_lines(target)))
+        print_blocks(block for target in known.values() for block in target_blocks(target))
     for target in known.values():
         _warn_of_old_evidence(context, target)
     return OK

@@ -11,7 +11,6 @@ import click
 from cacheunit_build.adapters.git.revision import Repository
 from cacheunit_build.cli.context import INTERRUPTED, OK, Context, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.old_version import old_version
 from cacheunit_build.cli.options import format_option, jobs_option, selection_options
 from cacheunit_build.cli.output import print_escaped, print_faults, print_text
 
@@ -127,11 +126,9 @@ class WatchedProject:
         Raises:
             CacheunitError: there is no git, no repository or no commit.
         """
-        from cacheunit_build.diff.diff import Baseline
+        from cacheunit_build.cli.baseline import last_commit
 
-        project, repository = self._project, self._repository
-        revision = repository.revision("HEAD")
-        return Baseline(label=revision.label, old_version=lambda: old_version(project, repository.files(revision)))
+        return last_commit(self._project, self._repository)
 
 
 def project_opener(project: OpenProject) -> Callable[[], Adapters]:
