@@ -120,13 +120,17 @@ class _Screen:
         return lines[: max(1, limit)]
 
     def changes(self, title: str, result: DiffResult) -> Section:
-        """Returns the part about the differences from an older version, with the line to decide by at its end."""
+        """Returns the part about the differences from an older version, with the line to decide by if it fits."""
+        if not result.differences:
+            return self.paragraph(f"{title}: no difference")
         page = diff_page(result)
-        heading = f"{title}: {page.summary.decision if result.differences else 'no difference'}"
+        head = self._heading(f"{title}: {plural(len(result.differences), 'artifact')} changed")
+        decision = self._paragraphs(f"  {page.summary.decision}")
 
         def lines(limit: int) -> list[str]:
-            head = self._heading(heading)
-            return [*head, *self._rows(page, limit - len(head))][:limit]
+            rows = self._rows(page, limit - len(head))
+            fits = len(head) + len(rows) + len(decision) <= limit
+            return [*head, *rows, *(decision if fits else [])][:limit]
 
         return lines
 
