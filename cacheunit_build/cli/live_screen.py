@@ -43,7 +43,13 @@ class LiveScreen:
         self._lines = lines
         self._stop = stop
         self._closing = ExitStack()
-        self._live = Live(self, console=_console(), screen=True, auto_refresh=False, redirect_stderr=False)
+        self._live = Live(
+            self,
+            console=Console(highlight=False, markup=False, emoji=False),
+            screen=True,
+            auto_refresh=False,
+            redirect_stderr=False,
+        )
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Yields the lines for the size of the terminal as it is now."""
@@ -75,15 +81,9 @@ class LiveScreen:
         self.draw()
 
 
-def _console() -> Console:
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # bars, and names in any script
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-
-
 def _end() -> None:
-    """Ends the program as a signal does that ends it, but for the screen, which is left first."""
-    raise SystemExit(128 + signal.SIGTERM)
+    """Ends the program as Ctrl-C does, which leaves the screen first."""
+    raise KeyboardInterrupt
 
 
 @contextmanager

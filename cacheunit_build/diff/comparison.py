@@ -19,6 +19,7 @@ from cacheunit_build.lockfile.format import EMPTY_LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from cacheunit_build.diff.results import ChangedLines, DifferenceKind
     from cacheunit_build.diff.snapshot import Snapshot
@@ -51,6 +52,7 @@ class Side:
         faults: the faults of the sources.
         notes: further remarks.
         is_partial: whether artifacts were left out that an added one could share its beginning with.
+        only: the artifacts that are compared; None for all.
     """
 
     snapshot: Snapshot | None
@@ -58,13 +60,16 @@ class Side:
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
     is_partial: bool = False
+    only: AbstractSet[ArtifactKey] | None = None
 
     @property
     def lock(self) -> Lock:
         """What a build of this version would lock; entries of what does not compile are those of its lock."""
         if self.snapshot is None:
             return self.locked
-        compiled = {key: record.entry for key, record in self.snapshot.records.items()}
+        records = self.snapshot.records
+        keys = records.keys() if self.only is None else self.only & records.keys()
+        compiled = {key: records[key].entry for key in keys}
         kept = self.locked.entries if self.faults else {}
         targets = {**self.locked.targets, **self.snapshot.compiled.identities}
         return Lock(

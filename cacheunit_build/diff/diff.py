@@ -87,7 +87,8 @@ def compare(
         known: differences of artifacts that are the same as when they were compared before.
     """
     compiled = new.compiled
-    comparison = Comparison(Side(snapshot=new), old, compiled.selection, compiled.settings.hits_per_miss, known or {})
+    side = Side(snapshot=new, only=old.only)
+    comparison = Comparison(side, old, compiled.selection, compiled.settings.hits_per_miss, known or {})
     return _result(comparison, old, baseline)
 
 

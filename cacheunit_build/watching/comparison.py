@@ -158,14 +158,16 @@ class BuildComparison:
         """
         known = known or {}
         former = old.snapshot
-        if isinstance(former, KnownVersion):
-            changed = _changed_keys(new, former) - known.keys()
-            new.require(changed, self._jobs)
-            is_whole = len(former.records) <= MOST_COMPARED_WITH_ADDED
-            has_added = any(key not in former.records for key in changed)
-            former.require(former.records if has_added and is_whole else changed, self._jobs)
-            old = replace(old, is_partial=has_added and not is_whole)
-        return compare(new, old, baseline, known)
+        if not isinstance(former, KnownVersion):
+            return compare(new, old, baseline, known)
+        changed = _changed_keys(new, former)
+        new.require(changed - known.keys(), self._jobs)
+        added = changed - former.records.keys()
+        is_partial = bool(added) and len(former.records) > MOST_COMPARED_WITH_ADDED
+        required = former.records.keys() if added and not is_partial else changed - known.keys()
+        former.require(required, self._jobs)
+        only = None if old.faults else changed  # the lock stands for what does not compile
+        return compare(new, replace(old, is_partial=is_partial, only=only), baseline, known)
 
 
 def _still_known(
@@ -195,6 +197,9 @@ def _changed_keys(new: KnownVersion, old: KnownVersion) -> set[ArtifactKey]:
     """Returns the artifacts that only one of two versions has, or that differ, or whose target changed."""
     targets = old.compiled.identities.keys() | new.compiled.identities.keys()
     changed = {name for name in targets if old.compiled.identities.get(name) != new.compiled.identities.get(name)}
-    entries = [{key: record.entry for key, record in version.records.items()} for version in (new, old)]
-    keys = entries[0].keys() | entries[1].keys()
-    return {key for key in keys if key[1] in changed or entries[0].get(key) != entries[1].get(key)}
+    keys = old.records.keys() ^ new.records.keys()
+    for key, record in new.records.items():
+        former = old.records.get(key, record)
+        if key[1] in changed or (former is not record and former.entry != record.entry):
+            keys.add(key)
+    return keys

@@ -68,14 +68,10 @@ def remember(
         former_records: the records of the build before.
     """
     kept = {} if former is None else former.contents
-    contents = {path: data for path, data in kept.items() if _is_manifest_left(path, compiled)}
+    folder = f"{compiled.settings.prefixes}/"
+    gone = {path for path in kept if path.startswith(folder) and path.endswith(".yaml")} - compiled.manifests
+    contents = {path: data for path, data in kept.items() if path not in gone} if gone else dict(kept)
     changed = [record for record in compiled.records if not same_record(former_records.get(record.key), record)]
     paths = {lookup.path for record in changed for lookup in record.lookups}
     contents |= {path: files.read(path) for path in (*SETTINGS_FILES, *sorted(paths))}
     return RememberedFiles(contents)
-
-
-def _is_manifest_left(path: str, compiled: CompiledProject) -> bool:
-    """Returns whether a path is no manifest, or one that still exists."""
-    is_manifest = path.startswith(f"{compiled.settings.prefixes}/") and path.endswith(".yaml")
-    return path in compiled.manifests or not is_manifest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time  # noqa: TID251 - how long a build takes is reported, and decides no byte
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from cacheunit_build.domain.protocols import WatchedPaths
 from cacheunit_build.parsing.settings import parse_settings
 from cacheunit_build.watching.budgets import BudgetReader
 from cacheunit_build.watching.comparison import BuildComparison
+from cacheunit_build.watching.deferred_records import DeferredRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +89,7 @@ class WatchSession:
         self._folders = FOLDERS
         self._comparison = BuildComparison(last_commit, jobs)
         self._budgets = BudgetReader()
+        self._unfinished: tuple[Adapters, DeferredRecords] | None = None
 
     def paths(self) -> WatchedPaths:
         """Returns the manifests, the templates, and every file that the last build looked for."""
@@ -99,10 +102,11 @@ class WatchSession:
         )
 
     def build(self) -> WatchedBuild:
-        """Builds once, then compares what was built.
+        """Builds once, then compares what was built. The caller shows it, then calls `finish`.
 
         What is wrong, even so wrong that the project cannot be opened, is a fault of the result.
         """
+        self.finish()
         begun = time.monotonic()
         adapters: Adapters | None = None
         try:
@@ -116,12 +120,23 @@ class WatchSession:
             return replace(build, new_faults=result.faults if result.faults != former else ())
         return self._compared(replace(build, fixed=bool(former)), adapters)
 
+    def finish(self) -> None:
+        """Stores the record of the last build, which nobody waits for."""
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None:
+            adapters, records = unfinished
+            with suppress(CacheunitError), adapters.files.exclusive():
+                records.flush()
+
     def _open(self) -> Adapters:
         try:
-            return self._open_adapters()
+            adapters = self._open_adapters()
         except CacheunitError:
             self._asked |= set(SETTINGS_FILES)  # they are why it cannot be opened
             raise
+        records = DeferredRecords(adapters.records)
+        self._unfinished = adapters, records
+        return replace(adapters, records=records)
 
     def _build(self, adapters: Adapters) -> BuildResult:
         try:

@@ -82,6 +82,7 @@ def _show_screen(context: Context, session: WatchSession, selection: Selection, 
         for _ in watcher.changes():
             state = state.after(session.build(), f"{_now():%H:%M:%S}")
             screen.draw()
+            session.finish()
     return OK
 
 
@@ -94,6 +95,7 @@ def _print_log(context: Context, session: WatchSession, form: str, *, poll: bool
             _print_json(build)
         else:
             print_watched(build, lambda line: print_text(f"{_now():%H:%M:%S} {line}"))
+        session.finish()
 
 
 def _now() -> dt.datetime:
