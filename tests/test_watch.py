@@ -1296,4 +1296,6 @@ def test_an_artifact_whose_request_alone_changes_is_not_reported_as_new(project:
     session.build()
     project.edit("s.json", "One.", "Two.")
     (line,) = watch_lines(session.build())
-    assert re.match(r"s\.json:1  response schema edited: a for openai, content ~\d+, padding 0, ~0 still cached, ", line)
+    assert re.match(
+        r"s\.json:1  response schema edited: a for openai, content ~\d+, padding 0, ~0 still cached, ", line
+    )

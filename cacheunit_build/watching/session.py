@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 FOLDERS = ("prefixes", "templates", "build")
 """The folders of manifests, templates and artifacts until the settings are read."""
 
+COMMITS = ".git/logs/HEAD"
+"""The file that git changes at each commit and checkout, where the project is at the top of a work tree.
+
+Elsewhere, the next save shows that there is another commit.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedBuild:
@@ -87,17 +93,18 @@ class WatchSession:
         self._faults: tuple[Fault, ...] = ()
         self._asked: frozenset[str] = frozenset()
         self._folders = FOLDERS
+        self._commits = (COMMITS,) if last_commit is not None else ()
         self._comparison = BuildComparison(last_commit, jobs)
         self._budgets = BudgetReader()
         self._unfinished: tuple[Adapters, DeferredRecords] | None = None
 
     def paths(self) -> WatchedPaths:
-        """Returns the manifests, the templates, and every file that the last build looked for."""
+        """Returns the manifests, the templates, the files that the last build looked for, and git's list of commits."""
         prefixes, templates, build_folder = self._folders
         files = (path for path in self._asked if not path.startswith(f"{build_folder}/") and path != LOCK_FILE)
         return WatchedPaths(
             folders=frozenset((prefixes, templates)),
-            files=frozenset(files),
+            files=frozenset((*files, *self._commits)),
             ignored=frozenset((build_folder, LOCK_FILE)),
         )
 
