@@ -757,6 +757,9 @@ def test_a_template_that_was_moved_and_edited_is_named_with_its_line(project_and
     changed = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert {item["first_change"]["source"]["path"] for item in changed.values()} == {"texts/deep/macros.j2"}
     assert {item["first_change"]["source"]["line"] for item in changed.values()} == {4}
+    text = project.run("diff", "--against", copy).out
+    assert "texts/deep/macros.j2:4  text edited\n    [-Mind-]{+Heed+} {{ name }} always.\n" in text
+    assert "also changed" not in text.replace("cacheunit.toml:1  also changed", "")
 
 
 def test_without_a_main_branch_the_report_notes_it(repository: Project) -> None:

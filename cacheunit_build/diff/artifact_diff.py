@@ -10,6 +10,7 @@ from cacheunit_build.diff.change_kind import ChangeKinds
 from cacheunit_build.diff.change_location import SourceChanges
 from cacheunit_build.diff.change_words import RENAMED, RENAMED_AND_EDITED, count_words
 from cacheunit_build.diff.changed_lines import changed_lines
+from cacheunit_build.diff.moved_files import moved_files
 from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_results import ChangeImpact
 from cacheunit_build.domain.file_names import COUNTS_FILE
@@ -38,7 +39,7 @@ class ArtifactDiff:
     def __init__(self, new: Snapshot, old: Snapshot) -> None:
         self._new = new
         self._old = old
-        self._changes = SourceChanges(old.files.read, new.files.read)
+        self._changes = SourceChanges(old.files.read, new.files.read, moved_files(old, new))
         self._kinds = ChangeKinds(new, old, self._changes)
 
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
@@ -120,11 +121,9 @@ class ArtifactDiff:
         """
         differences = list(differences)
         edited = {item.key for item in differences if item.first is not None}
-        places = {item.place.path for item in differences if item.place is not None}
-        renamed = {self._new.manifest_path(item.key) for item in differences if item.was is not None}
         lines: dict[SourceLine, ChangedLines] = {}
         for path, keys in sources.items():
-            if edited.intersection(keys) and (path in places or path not in renamed or self._changes.in_both(path)):
+            if edited.intersection(keys):
                 lines |= self._changes.places(path)
         for item in differences:
             if item.place is None or (item.place in lines and self._changes.in_both(item.place.path)):

@@ -72,7 +72,7 @@ class ChangeKinds:
         snapshot = self._old if new is None else self._new
         path = snapshot.manifest_path(key)
         first = SourceLine(path=path, line=1)
-        if not self._changes.in_both(path):
+        if path in self._changes.moved or not self._changes.in_both(path):
             return first
         new_lines, old_lines = (tuple(_lines_of_variant(artifact, path)) for artifact in (new, old))
         settings = snapshot.compiled.settings.path

@@ -18,7 +18,7 @@ from cacheunit_build.diff.changed_lines import hunks_between, split_lines
 from cacheunit_build.domain.source_map import SourceLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from cacheunit_build.diff.changed_lines import Hunk
     from cacheunit_build.diff.results import ChangedLines
@@ -31,17 +31,28 @@ class SourceChanges:
     Args:
         read_old: returns the bytes of a file in the old version, None where there is no such file.
         read_new: returns the bytes of a file in the new version, None where there is no such file.
+        moved: the files that were moved, new path -> old path: they are compared with the former ones.
     """
 
-    def __init__(self, read_old: Callable[[str], bytes | None], read_new: Callable[[str], bytes | None]) -> None:
-        self._read_old = read_old
+    def __init__(
+        self,
+        read_old: Callable[[str], bytes | None],
+        read_new: Callable[[str], bytes | None],
+        moved: Mapping[str, str] | None = None,
+    ) -> None:
+        self.moved = moved or {}
+        self._former = frozenset(self.moved.values())
+        self._read_former = read_old
         self._read_new = read_new
         self.hunks = cache(self._hunks)
         self.changed = cache(self._changed)
 
+    def _read_old(self, path: str) -> bytes | None:
+        return self._read_former(self.moved.get(path, path))
+
     def _changed(self, path: str) -> bool:
-        """Returns whether a file changed."""
-        return self._read_old(path) != self._read_new(path)
+        """Returns whether a file changed; not for the former path of a moved one, whose changes are at the new path."""
+        return path not in self._former and self._read_old(path) != self._read_new(path)
 
     def places(self, path: str) -> dict[SourceLine, ChangedLines]:
         """Returns the lines that changed in a file by the place of each hunk; a removed file has line 1 only."""

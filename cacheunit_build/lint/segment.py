@@ -158,6 +158,10 @@ class Segment:
         inline = [match.span() for match in _INLINE_CODE.finditer(self.text) if match.start() not in in_blocks]
         return Spans.joined(blocks + inline)
 
+    def is_cut(self, count: int) -> bool:
+        """Returns whether so many matches of a pattern may not be all that there are."""
+        return count >= _MOST_MATCHES
+
     def finditer(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         """Yields the matches of a pattern, the first 500 at most: what is repeated so often is one problem."""
         return islice(pattern.finditer(self.text), _MOST_MATCHES)

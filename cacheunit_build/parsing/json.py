@@ -155,6 +155,15 @@ def _lexemes(text: str) -> Iterator[tuple[str, int]]:
         yield match[0], line
 
 
+def string_values(text: str) -> Iterator[tuple[int, int]]:
+    """Yields start and end of each string of a JSON text that is no key, without its quotes."""
+    lexemes = list(_LEXEME.finditer(text))
+    followers = [*(lexeme[0] for lexeme in lexemes[1:]), ""]
+    for lexeme, follower in zip(lexemes, followers, strict=True):
+        if lexeme[0].startswith('"') and follower != ":":
+            yield lexeme.start() + 1, lexeme.end() - 1
+
+
 def _line_of_lexeme(text: str, wanted: str) -> int | None:
     """Returns the line of the first number or name that is spelled like `wanted`."""
     return next((line for lexeme, line in _lexemes(text) if lexeme == wanted), None)

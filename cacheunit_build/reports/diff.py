@@ -36,7 +36,7 @@ def diff_json(diff: DiffResult) -> dict[str, Any]:
             for path, keys in diff.sources.items()
         ],
         "causes": [_cause_json(cause) for cause in diff.causes],
-        "summary": summary_json(diff) if diff.differences else None,
+        "summary": summary_json(diff),
         "affected": list(diff.affected),
         "errors": faults_json(diff.faults),
         "notes": list(diff.notes),
@@ -113,10 +113,11 @@ def _cause_blocks(cause: CauseView) -> Iterator[Block]:
     """Yields place and words of a cause with its changed lines, then its rows."""
     more = [f"    … and {plural(cause.hidden_lines, 'more line')}"] if cause.hidden_lines else []
     yield [cause.title, *(f"    {plain_line(line)}" for line in cause.lines), *more]
+    used = [column for column in range(len(COLUMNS)) if any(row.cells[column] for row in cause.rows)]
     yield Table(
-        header=COLUMNS,
-        rows=[row.cells for row in cause.rows],
-        right=RIGHT,
+        header=[COLUMNS[column] for column in used],
+        rows=[[row.cells[column] for column in used] for row in cause.rows],
+        right=[index for index, column in enumerate(used) if column in RIGHT],
         indent=2,
         notes={index: row.note for index, row in enumerate(cause.rows) if row.note},
     )

@@ -187,7 +187,8 @@ def _price_lines(diff: DiffResult) -> Iterator[str]:
     """Yields the prices that are not the targets' own, each once, with the day of the data."""
     targets: dict[str, list[str]] = {}
     for item in diff.differences:
-        if item.price is not None and item.price_origin is not None and item.cost is not None and item.cost.is_known:
+        has_cost = item.mean_price is not None or (item.cost is not None and item.cost.is_known)
+        if item.price is not None and item.price_origin is not None and has_cost:
             targets.setdefault(price_text(item.price, item.price_origin), []).append(item.target)
     yield from (f"{fold_targets(own)}: {text}" for text, own in targets.items())
 

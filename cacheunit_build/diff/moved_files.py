@@ -1,0 +1,65 @@
+"""Finds the sources that were moved: files of one version only, of which the other has the same or a similar one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from cacheunit_build.diff.renames import LEAST_SIMILAR, similarity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from cacheunit_build.diff.snapshot import Snapshot
+    from cacheunit_build.domain.protocols import SourceFiles
+
+
+def moved_files(old: Snapshot, new: Snapshot) -> dict[str, str]:
+    """Returns the sources that were moved: new path -> old path.
+
+    old                    new                       moved
+    templates/a.j2: 1      texts/a.j2: 1             by its bytes
+    templates/b.j2: 2 2    texts/b.j2: 2 2 3         by its name, with similar lines
+    templates/c.j2: 4      texts/c.j2: 5             no: other lines
+    templates/x/d.j2: 6    texts/x/d.j2: 7           no: another file has that name
+    templates/y/d.j2: 8
+    """
+    old_sources, new_sources = old.sources(), new.sources()
+    added = _absent((path for path in new_sources if path not in old_sources), old.files)
+    if not added:
+        return {}
+    removed = _absent((path for path in old_sources if path not in new_sources), new.files)
+    moved = _pairs({path: old_sources[path] for path in removed}, {path: new_sources[path] for path in added})
+    former = frozenset(moved.values())
+    named = _pairs(_names(path for path in removed if path not in former), _names(set(added) - moved.keys()))
+    similar = {path: was for path, was in named.items() if _are_similar(old.files.read(was), new.files.read(path))}
+    return {**moved, **similar}
+
+
+def _absent(paths: Iterable[str], files: SourceFiles) -> list[str]:
+    """Returns the paths at which a version has no file."""
+    return [path for path in paths if files.read(path) is None]
+
+
+def _names(paths: Iterable[str]) -> dict[str, str]:
+    """Returns path -> name of each file."""
+    return {path: path.rpartition("/")[2] for path in paths}
+
+
+def _are_similar(old: bytes | None, new: bytes | None) -> bool:
+    """Returns whether two files have most lines in common."""
+    return similarity(*(Counter((data or b"").splitlines()) for data in (old, new))) >= LEAST_SIMILAR
+
+
+def _pairs(removed: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """Returns new path -> old path of files with the same label, where no other file of a version has it."""
+    by_label = _unique(removed)
+    return {path: by_label[label] for label, path in _unique(added).items() if label in by_label}
+
+
+def _unique(labels: Mapping[str, str]) -> dict[str, str]:
+    """Returns label -> path of the labels that one path alone has."""
+    paths: dict[str, list[str]] = {}
+    for path, label in labels.items():
+        paths.setdefault(label, []).append(path)
+    return {label: own[0] for label, own in paths.items() if len(own) == 1}
