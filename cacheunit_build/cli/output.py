@@ -99,18 +99,3 @@ def _with_blank_lines(text: str) -> str:
 def on_terminal() -> bool:
     """Returns whether standard output is a terminal that shows colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def append_job_summary(markdown: str) -> None:
-    """Appends to the summary of a GitHub job, if the command runs in one.
-
-    Raises:
-        CacheunitError: the file of the summary cannot be written.
-    """
-    file = os.environ.get("GITHUB_STEP_SUMMARY")
-    if file and markdown:
-        try:
-            with open(file, "a", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:  # noqa: PTH123 - one append
-                handle.write(f"{markdown}\n\n")
-        except OSError as error:
-            raise fail(f"cannot write the job summary: {error.strerror}", path=file) from None

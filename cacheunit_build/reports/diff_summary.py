@@ -76,7 +76,7 @@ class Summary:
             return f"{counted}, cost per {REQUESTS:,} requests unknown"
         to_each = "" if self.changed == 1 else " to each"
         left_out = f" ({self.cost.unknown:,} of unknown cost left out)" if self.cost.unknown else ""
-        return f"{counted}, {_amounts(self.cost, sign)} per {REQUESTS:,} requests{to_each} {rate}{left_out}"
+        return f"{counted}, {amounts_text(self.cost, sign)} per {REQUESTS:,} requests{to_each} {rate}{left_out}"
 
 
 def summary(diff: DiffResult) -> Summary:
@@ -121,7 +121,7 @@ def amount(costs: Iterable[tuple[Difference, float | None]]) -> Amount:
     return Amount(money=dict(sorted(money.items())), input_tokens=tokens, unknown=unknown)
 
 
-def _amounts(cost: Amount, sign: str) -> str:
+def amounts_text(cost: Amount, sign: str) -> str:
     """Returns `+0.0031 USD`, or `the cost of +310 input tokens`; several amounts are joined by `and`."""
     parts = [f"{sign}{money_text(value)} {currency}" for currency, value in cost.money.items()]
     if cost.input_tokens is not None:

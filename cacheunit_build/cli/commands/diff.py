@@ -9,14 +9,8 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
-from cacheunit_build.cli.output import (
-    append_job_summary,
-    print_blocks,
-    print_escaped,
-    print_faults,
-    print_json,
-    print_text,
-)
+from cacheunit_build.cli.output import print_blocks, print_escaped, print_faults, print_json, print_text
+from cacheunit_build.cli.pull_request_output import print_code_quality, print_github_diff
 
 if TYPE_CHECKING:
     from cacheunit_build.diff.results import DiffResult
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--text", "texts", is_flag=True, help="Show the rendered texts too, with white space made visible.")
 @price_option
 @jobs_option
-@format_options("text", "json", "markdown", "github")
+@format_options("text", "json", "markdown", "github", "gitlab")
 @with_context
 def diff(
     context: Context,
@@ -79,7 +73,7 @@ def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: 
 
     for note in result.notes:
         context.remark(f"note: {note}")
-    if result.faults and form != "json":
+    if result.faults and form not in ("json", "github"):
         print_faults(result.faults)
         context.remark(
             f"\nnote: these are errors in {result.against} under today's rules; what they affect is shown as unknown\n"
@@ -89,8 +83,12 @@ def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: 
     elif form == "markdown":
         print_escaped(diff_markdown(result))
     elif form == "github":
-        print_escaped(reports.diff_annotations(result, context.repository_path))
-        append_job_summary(diff_markdown(result))
+        print_github_diff(context, result)
+    elif form == "gitlab":
+        from cacheunit_build.reports.gitlab import diff_gitlab
+
+        blocks = reports.diff_blocks(result, everything=context.verbose)
+        print_code_quality(context, diff_gitlab(result, context.repository_path), blocks)
     elif only_names:
         print_text(*result.affected)
     else:

@@ -10,7 +10,8 @@ import click
 from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, selection_options, since_option
-from cacheunit_build.cli.output import append_job_summary, print_blocks, print_escaped, print_json, print_text
+from cacheunit_build.cli.output import print_blocks, print_escaped, print_json, print_text
+from cacheunit_build.cli.pull_request_output import append_job_summary, print_code_quality
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.selection import Selection
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     "--diff", "only_diff", is_flag=True, help="Show what --fix would change as a text diff; fail if there is anything."
 )
 @click.option("--codes", "list_rules", is_flag=True, help="List all rules and exit.")
-@format_options("text", "json", "markdown", "github", "sarif")
+@format_options("text", "json", "markdown", "github", "gitlab", "sarif")
 @with_context
 def lint(
     context: Context,
@@ -151,5 +152,9 @@ def _print_result(context: Context, result: LintResult, form: str) -> None:
     elif form == "github":
         print_escaped(report.lint_github(result, context.repository_path))
         append_job_summary(report.lint_markdown(result))
+    elif form == "gitlab":
+        from cacheunit_build.reports.gitlab import lint_gitlab
+
+        print_code_quality(context, lint_gitlab(result, context.repository_path), report.lint_blocks(result))
     else:
         print_blocks(report.lint_blocks(result, verbose=context.verbose))

@@ -99,7 +99,7 @@ on:
 permissions:
   contents: read
 jobs:
-  review:
+  cacheunit:
     runs-on: ubuntu-latest
     steps:
       - uses: actions/checkout@v6
@@ -115,26 +115,16 @@ jobs:
 
 
 def gitlab_pipeline(place: ProjectPlace) -> str:
-    """Returns the job for GitLab that checks the lock and shows what a merge request changes.
-
-    `CI_MERGE_REQUEST_DIFF_BASE_SHA` is the base of the merge request, and empty in other pipelines:
-    https://gitlab.com/gitlab-org/gitlab/-/merge_requests/46621
-    """
-    program = f"cacheunit -C {_quoted(place.folder)}" if place.subfolder else "cacheunit"
+    """Returns the configuration for GitLab that includes the jobs of `clients/gitlab`, with what this project needs."""
+    folder = f"\n    CACHEUNIT_PROJECT: {_quoted(place.folder)}" if place.subfolder else ""
+    file = "clients/gitlab/cacheunit.gitlab-ci.yml"
     return f"""\
-cacheunit:
-  image: python:3.13
-  rules:
-    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
-    - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
+include:
+  - remote: https://raw.githubusercontent.com/{OWNER}/v{place.release}/{file}
+
+.cacheunit:
   variables:
-    GIT_DEPTH: "0" # "diff" compares with the base of the merge request
-    CACHEUNIT_NO_PROJECT_CODE: "1"
-  script:
-    - pip install --quiet "{place.requirement}"
-    - {program} check
-    - base=$CI_MERGE_REQUEST_DIFF_BASE_SHA
-    - if [ -n "$base" ]; then {program} diff --against "$base" || [ $? -eq 1 ]; fi # 1 means that something changed
+    CACHEUNIT_INSTALL: "{place.requirement}"{folder}
 """
 
 
