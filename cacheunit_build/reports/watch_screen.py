@@ -36,8 +36,6 @@ _NARROW = 100
 """Columns below which the header is short, so that it stays one line."""
 _RIGHT = (1, 2, 3, 4)
 _BAR = 20
-_SMALLEST_SECTION = 5
-"""Lines that a part has before another one gets more: a heading, a header, a row of two lines, what is left out."""
 
 
 def screen_lines(state: WatchState, width: int, height: int, painter: Painter = PLAIN) -> list[str]:
@@ -67,14 +65,15 @@ def screen_lines(state: WatchState, width: int, height: int, painter: Painter = 
 
 
 def _fitted(sections: Sequence[Section], height: int) -> list[str]:
-    """Returns the lines of all parts with a blank line in front of each; the first parts get the most lines."""
+    """Returns the lines of all parts with a blank line in front of each; what one does not need, the others get."""
     wanted = [len(section(height)) for section in sections]
-    given = [min(want, _SMALLEST_SECTION) for want in wanted]
-    left = height - sum(given) - len(sections)
-    for index, want in enumerate(wanted):
-        more = min(want - given[index], max(0, left))
-        given[index] += more
-        left -= more
+    given = [0] * len(sections)
+    left = height - len(sections)
+    while left > 0 and given != wanted:
+        for index, want in enumerate(wanted):
+            if given[index] < want and left > 0:
+                given[index] += 1
+                left -= 1
     return [line for section, limit in zip(sections, given, strict=True) for line in ("", *section(limit))]
 
 

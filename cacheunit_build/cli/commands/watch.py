@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from cacheunit_build.cli.context import INTERRUPTED, OK, Context, with_context
 from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.cli.options import format_option, jobs_option, selection_options
 from cacheunit_build.cli.output import print_escaped, print_faults, print_text
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +82,7 @@ def _show_screen(context: Context, session: WatchSession, selection: Selection, 
     watcher = _watcher(context, session, remark, poll=poll)
     with LiveScreen(lambda width, height: screen_lines(state, width, height, painter), watcher.stop) as screen:
         for _ in watcher.changes():
-            state = state.after(session.build(), f"{_now():%H:%M:%S}")
+            state = state.after(_build(context, session), f"{_now():%H:%M:%S}")
             screen.draw()
             session.finish()
     return OK
@@ -90,12 +92,23 @@ def _print_log(context: Context, session: WatchSession, form: str, *, poll: bool
     """Prints lines about each build."""
     watcher = _watcher(context, session, context.remark, poll=poll)
     for _ in watcher.changes():
-        build = session.build()
+        build = _build(context, session)
         if form == "json":
             _print_json(build)
         else:
             print_watched(build, lambda line: print_text(f"{_now():%H:%M:%S} {line}"))
         session.finish()
+
+
+def _build(context: Context, session: WatchSession) -> WatchedBuild:
+    """Builds once; returns the build with the prices of what it changed."""
+    from cacheunit_build.cli.prices import with_prices
+
+    build = session.build()
+    results = [build.since_save, build.since_commit]
+    with suppress(CacheunitError):  # the settings changed meanwhile: there will be another build
+        results = [with_prices(context, result) if result and result.differences else result for result in results]
+    return replace(build, since_save=results[0], since_commit=results[1])
 
 
 def _now() -> dt.datetime:
