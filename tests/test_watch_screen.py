@@ -151,10 +151,25 @@ def test_a_commit_is_what_the_next_build_is_compared_with(shop: Project) -> None
     assert changes(session.build().since_commit) == everywhere("a", "text edited")
 
 
-def test_a_commit_is_noticed_while_watching(shop: Project) -> None:
+def test_of_git_only_commits_and_checkouts_are_watched(shop: Project) -> None:
     session = watch(shop)
     session.build()
-    assert ".git/logs/HEAD" in session.paths().files
+    paths = session.paths()
+    assert {path for path in paths.files if path.startswith(".git")} == {".git/logs/HEAD"}
+    assert ".git" in paths.ignored
+
+
+def test_a_commit_that_does_not_compile_is_compared_by_its_lock(shop: Project) -> None:
+    shop.build()
+    shop.edit(A, "You are a.", "{{ broken }")
+    commit(shop)
+    shop.edit(A, "{{ broken }", "You were a.")
+    session = watch(shop)
+    build = session.build()
+    assert changes(build.since_commit) == everywhere("a", "text edited")
+    errors = "1 error there under today's rules; what they affect is unknown"
+    assert f"({errors})" in list(watch_lines(build))[-1]
+    assert f"  {errors}" in screen_lines(WatchState().after(build, "12:00:00"), 100, 30)
 
 
 def test_names_and_targets_apply_to_both_comparisons(shop: Project) -> None:
@@ -208,6 +223,8 @@ def test_without_a_commit_it_is_said_why_nothing_is_compared(project: Project) -
     lines = list(watch_lines(session.build()))
     assert len(lines) == 2
     assert lines[1].startswith("not compared with HEAD: not in a git work tree")
+    git(project.root, "init", "-q")
+    assert session.build().no_commit == "there is no commit yet"
     project.edit(A, "You are a", "You were a")
     build = session.build()
     assert changes(build.since_save) == everywhere("a", "text edited")
@@ -493,6 +510,8 @@ def test_on_a_terminal_a_screen_is_drawn_and_left_at_the_end(shop: Project, keys
         terminal.until("ok:", "against HEAD (", "no difference", "watching for changes")
         shop.edit(STYLE, "Be brief", "Be very brief")
         terminal.until("last change at ", "templates/style.md.j2:1  text edited", "quit")
+        commit(shop)
+        terminal.until("against HEAD (", "no difference", "quit")
         terminal.resize(60, 20)
         os.kill(terminal.process.pid, signal.SIGWINCH)
         terminal.until("quit")

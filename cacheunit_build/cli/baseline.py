@@ -68,7 +68,10 @@ def last_commit(project: OpenProject, repository: Repository) -> Baseline:
     Raises:
         CacheunitError: there is no git, no repository or no commit.
     """
-    revision = repository.revision("HEAD")
+    _ = repository.prefix  # raises outside of a repository
+    revision = repository.find("HEAD")
+    if revision is None:
+        raise fail("there is no commit yet")
     return Baseline(label=revision.label, old_version=lambda: _old_version(project, repository.files(revision)))
 
 

@@ -58,9 +58,14 @@ def not_compared(reason: str) -> str:
 
 
 def _commit_line(result: DiffResult) -> str:
-    if not result.differences:
-        return f"against {result.against}: no difference"
-    return f"against {result.against}: {diff_page(result).summary.decision}"
+    decision = diff_page(result).summary.decision if result.differences else "no difference"
+    errors = f" ({old_errors(result)})" if result.faults else ""
+    return f"against {result.against}: {decision}{errors}"
+
+
+def old_errors(result: DiffResult) -> str:
+    """Returns how many errors there are in an older version."""
+    return f"{plural(len(result.faults), 'error')} there under today's rules; what they affect is unknown"
 
 
 def watch_json(build: WatchedBuild, at: str) -> dict[str, Any]:

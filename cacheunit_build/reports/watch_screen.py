@@ -15,7 +15,7 @@ from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.diff_page import diff_page
 from cacheunit_build.reports.formatting import plural
 from cacheunit_build.reports.layout import PLAIN, Table, layout
-from cacheunit_build.reports.watch import not_compared
+from cacheunit_build.reports.watch import not_compared, old_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,6 +124,7 @@ class _Screen:
             return self.paragraph(f"{title}: no difference")
         page = diff_page(result)
         head = self._heading(f"{title}: {plural(len(result.differences), 'artifact')} changed")
+        head += self._paragraphs(f"  {old_errors(result)}") if result.faults else []
         decision = self._paragraphs(f"  {page.summary.decision}")
 
         def lines(limit: int) -> list[str]:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 FOLDERS = ("prefixes", "templates", "build")
 """The folders of manifests, templates and artifacts until the settings are read."""
 
-COMMITS = ".git/logs/HEAD"
+GIT_FOLDER = ".git"
+COMMITS = f"{GIT_FOLDER}/logs/HEAD"
 """The file that git changes at each commit and checkout, where the project is at the top of a work tree.
 
 Elsewhere, the next save shows that there is another commit.
@@ -105,7 +106,7 @@ class WatchSession:
         return WatchedPaths(
             folders=frozenset((prefixes, templates)),
             files=frozenset((*files, *self._commits)),
-            ignored=frozenset((build_folder, LOCK_FILE)),
+            ignored=frozenset((build_folder, LOCK_FILE, GIT_FOLDER)),
         )
 
     def build(self) -> WatchedBuild:
