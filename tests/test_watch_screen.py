@@ -127,7 +127,8 @@ def test_the_comparison_with_the_last_commit_is_that_of_diff(shop: Project) -> N
         lambda: shop.write({"prefixes/shop/e.yaml": "system: [a.md.j2, c.md.j2]\n"}),
         lambda: shop.path("prefixes/shop/c.yaml").unlink(),
         lambda: shop.edit("cacheunit.toml", "unit = 8", "unit = 4"),
-        lambda: shop.edit("cacheunit.toml", "unit = 4", "unit = 8"),
+        lambda: shop.edit("cacheunit.toml", "unit = 4", "unit = 8\ncache.minimum = 16"),
+        lambda: shop.edit("cacheunit.toml", "targets =", "hits_per_miss = 3\ntargets ="),
         lambda: shop.edit(STYLE, "# A line above\nBe very", "Be"),
     ]
     for edit in edits:
@@ -149,6 +150,39 @@ def test_a_commit_is_what_the_next_build_is_compared_with(shop: Project) -> None
     assert (changes(build.since_save), changes(build.since_commit)) == (set(), set())
     shop.edit(A, "You were a", "You are a")
     assert changes(session.build().since_commit) == everywhere("a", "text edited")
+
+
+def test_a_change_that_is_committed_before_it_is_built_is_compared_with_later_ones(shop: Project) -> None:
+    session = watch(shop)
+    shop.edit(A, "You are a", "You were a")
+    session.build()
+    shop.edit(A, "You were a", "You will be a")
+    commit(shop)
+    assert changes(session.build().since_commit) == set()
+    shop.edit(A, "You will be a", "You will be an a")
+    build = session.build()
+    assert build.since_commit is not None
+    texts = [item.text for item in build.since_commit.differences if item.text is not None]
+    assert [(old.split("\n")[0], new.split("\n")[0]) for old, new in texts] == [
+        ("You will be a.", "You will be an a.")
+    ] * 2
+
+
+def test_what_another_program_built_is_compared_too(shop: Project) -> None:
+    session = watch(shop)
+    session.build()
+    shop.edit(A, "You are a", "You were a")
+    session.build()
+    session.finish()
+    shop.edit(A, "You were a", "You will be a")
+    shop.build()
+    build = session.build()
+    assert (build.result.project, build.since_save is None) == (None, False)
+    assert changes(build.since_save) == everywhere("a", "text edited")
+    assert build.since_save is not None
+    for item in build.since_save.differences:
+        assert item.text is not None
+        assert [text.split("\n")[0] for text in item.text] == ["You were a.", "You will be a."]
 
 
 def test_of_git_only_commits_and_checkouts_are_watched(shop: Project) -> None:
@@ -189,6 +223,10 @@ def test_changes_have_the_words_of_diff(shop: Project) -> None:
     shop.edit("cacheunit.toml", "unit = 8", "unit = 4")
     (what,) = {what for _, _, what in changes(session.build().since_save)}
     assert what.startswith("rule of the target changed: unit 8 → 4")
+    shop.edit("cacheunit.toml", "unit = 4", "unit = 4\ncache.minimum = 4")
+    differences = changes(session.build().since_save)
+    assert {what.partition(":")[0] for _, _, what in differences} == {"rule of the target changed"}
+    assert len(differences) == 3
     shop.path("prefixes/shop/b.yaml").rename(shop.path("prefixes/shop/d.yaml"))
     build = session.build()
     assert changes(build.since_save) == everywhere("d", "renamed")
