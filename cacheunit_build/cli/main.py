@@ -30,6 +30,7 @@ COMMANDS = {
     "git": "Set git up to merge and show locks by entry.",
     "init": "Create a project, with a prefix for each existing prompt.",
     "lint": "Show what would break the cache or leak information.",
+    "log": "Show how tokens, padding and cached share changed by commit.",
     "pad": "Print a text with padding up to a cache-unit boundary.",
     "probe": "Measure the cache rule of a live endpoint.",
     "schema": "Print the JSON Schema of a manifest or of the settings.",

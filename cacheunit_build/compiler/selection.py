@@ -19,7 +19,7 @@ from cacheunit_build.domain.selection import (
 from cacheunit_build.targets.lookup import find_target, named_target
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.selection import Selection
@@ -41,13 +41,38 @@ def select(
         CacheunitError: every name that is no prefix and no folder of them, every target that is unknown, and every glob
             that matches none.
     """
-    resolver = _NameResolver(prefixes, folder)
+    resolver = _NameResolver(prefixes, folder, f"under {folder}/")
+    return _select(selection, resolver, lambda name: _targets_named(name, targets))
+
+
+def select_from_history(
+    selection: Selection, prefixes: Collection[str], used: Collection[str], targets: Mapping[str, Target]
+) -> SelectedArtifacts:
+    """Returns what a selection selects among artifacts that versions of the lock have.
+
+    Args:
+        selection: names and targets as typed.
+        prefixes: the names of all prefixes.
+        used: the names of their targets, of which the project may have lost some.
+        targets: all known targets, by name, for the names of models.
+
+    Raises:
+        CacheunitError: as `select` does.
+    """
+    resolver = _NameResolver(prefixes, "", "in the history of the lock")
+    return _select(selection, resolver, lambda name: _used_targets(name, used, targets))
+
+
+def _select(
+    selection: Selection, resolver: _NameResolver, targets_named: Callable[[str], frozenset[str]]
+) -> SelectedArtifacts:
+    """Returns what a selection selects, or raises with the faults of all its names and targets."""
     names = tuple(pattern for name in dict.fromkeys(selection.names) if (pattern := resolver.pattern(name)))
     faults = resolver.faults
     by_name: dict[str, frozenset[str]] = {}
     for name in selection.targets:
         try:
-            by_name[name] = _targets_named(name, targets)
+            by_name[name] = targets_named(name)
         except CacheunitError as error:
             faults += error.faults
     if faults:
@@ -98,12 +123,18 @@ def _variant_fault(pattern: NamePattern, names: list[str]) -> Fault:
 class _NameResolver:
     """Finds what each name stands for.
 
+    Args:
+        prefixes: the names of all prefixes.
+        folder: the folder of manifests; empty where there is none.
+        place: where a name was looked for, in messages.
+
     Attributes:
         faults: a fault for each name that stands for nothing.
     """
 
-    def __init__(self, prefixes: Mapping[str, str], folder: str) -> None:
+    def __init__(self, prefixes: Collection[str], folder: str, place: str) -> None:
         self.faults: list[Fault] = []
+        self._place = place
         self._prefixes = prefixes
         self._folder = folder
         self._folders = frozenset(folders_of(prefixes))
@@ -132,9 +163,9 @@ class _NameResolver:
         known = [*self._prefixes, *self._folders]
         of_path = base.removeprefix(f"{self._folder}/").removesuffix(".yaml")
         if is_glob(base):
-            message, hint = f'no prefix under {self._folder}/ matches "{base}"', did_you_mean(base.rstrip("/*"), known)
+            message, hint = f'no prefix {self._place} matches "{base}"', did_you_mean(base.rstrip("/*"), known)
         else:
-            message, hint = f'no prefix "{base}" under {self._folder}/', did_you_mean(of_path, known)
+            message, hint = f'no prefix "{base}" {self._place}', did_you_mean(of_path, known)
         return Fault(message=message, hint=hint)
 
 
@@ -143,6 +174,16 @@ def folders_of(prefixes: Iterable[str]) -> Iterator[str]:
     for prefix in prefixes:
         parts = prefix.split("/")
         yield from ("/".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def _used_targets(name: str, used: Collection[str], targets: Mapping[str, Target]) -> frozenset[str]:
+    """Returns the used targets that a name or a glob stands for; of one that is not used, the target of that name.
+
+    Raises:
+        CacheunitError: there is none.
+    """
+    matched = frozenset(other for other in used if other == name or (is_glob(name) and fnmatchcase(other, name)))
+    return matched or _targets_named(name, targets)
 
 
 def _targets_named(name: str, targets: Mapping[str, Target]) -> frozenset[str]:

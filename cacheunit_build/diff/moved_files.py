@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cacheunit_build.diff.renames import LEAST_SIMILAR, similarity
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +39,15 @@ def moved_files(old: Snapshot, new: Snapshot) -> dict[str, str]:
 
 def _absent(paths: Iterable[str], files: SourceFiles) -> list[str]:
     """Returns the paths at which a version has no file."""
-    return [path for path in paths if files.read(path) is None]
+    return [path for path in paths if _is_absent(path, files)]
+
+
+def _is_absent(path: str, files: SourceFiles) -> bool:
+    """Returns whether a version has no file at a path; one that cannot be read, such as behind a link, is there."""
+    try:
+        return files.read(path) is None
+    except CacheunitError:
+        return False
 
 
 def _names(paths: Iterable[str]) -> dict[str, str]:

@@ -213,6 +213,46 @@ class History(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockCommit:
+    """A commit that changed the lock.
+
+    Attributes:
+        commit: its id.
+        date: the day on which it was made, such as 2026-10-02.
+        subject: the first line of its message.
+        blob: the id of the content of the lock; None where the commit removed it.
+        is_boundary: whether a shallow clone ends here, so that it is unknown what the commit changed.
+    """
+
+    commit: str
+    date: str
+    subject: str
+    blob: str | None
+    is_boundary: bool = False
+
+
+class LockHistory(Protocol):
+    """The versions of the lock that the current branch had."""
+
+    def commits(self) -> Sequence[LockCommit]:
+        """Returns the commits that changed the lock, newest first: of a merged branch, the merge.
+
+        Raises:
+            CacheunitError: there is no repository, or no commit.
+        """
+
+    def commits_after(self, revision: str) -> Collection[str]:
+        """Returns the ids of the commits of the branch that are not in a revision.
+
+        Raises:
+            CacheunitError: there is no such revision.
+        """
+
+    def read(self, blob: str) -> bytes | None:
+        """Returns the content with that id; None where the clone lacks it."""
+
+
 class CompileInputs(Protocol):
     """What is needed to compile a project in memory."""
 

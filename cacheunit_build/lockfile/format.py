@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_LOCK_BYTES = 256 * MEBIBYTE
 EMPTY_LOCK = Lock(targets={}, entries={})
+_MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 _CONFLICT_MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
 _FIRST_VERSION = 1
 _ENTRY_KEYS = ("tokens", *sorted({field.name for field in fields(LockEntry)} - {"tokens"}))
@@ -75,25 +76,108 @@ def parse_lock(data: bytes, path: str) -> Lock:
         LockUnknownError: it has conflict markers, or is not a lock.
         NewerLockError: it has a newer version than `LOCK_VERSION`.
     """
+    return LockReader().read(data, path)
+
+
+class LockReader:
+    """Reads versions of a lock one after another: what is the same as in the version before is validated only once.
+
+    Entries that are equal in both versions are the same object.
+    """
+
+    def __init__(self) -> None:
+        self._value: Any = None  # of the version before: its JSON, and what it was validated to
+        self._lock_file = _LockFile(version=LOCK_VERSION, targets={}, prefixes={})
+
+    def read(self, data: bytes, path: str) -> Lock:
+        """Returns the lock in `data`, or raises, as `parse_lock` does."""
+        _refuse_conflict_markers(data, path)
+        try:
+            document = read_json(data, path, lines=False, most_bytes=MOST_LOCK_BYTES)
+            version = _version(document, data)
+            lock_file = self._validated(document, data, version)
+        except NewerLockError:
+            raise
+        except CacheunitError as error:
+            raise _unknown(f"the lock is broken: {error.faults[0].message}", path, error.faults[0].line) from None
+        entries = {
+            (prefix, target): entry
+            for prefix, by_target in lock_file.prefixes.items()
+            for target, entry in by_target.items()
+        }
+        return Lock(targets=lock_file.targets, entries=entries, version=version)
+
+    def _validated(self, document: Document, data: bytes, version: int) -> _LockFile:
+        """Returns the lockfile, of which only what changed is validated.
+
+        The lines of keys are searched only if something is wrong, since that takes long.
+
+        Raises:
+            CacheunitError: it is not a lock that `lock_bytes` can have written.
+        """
+        upgrade = from_version_1 if version == _FIRST_VERSION else _unchanged
+        upgraded = upgrade(document)
+        try:
+            changed = validate(_LockFile, replace(upgraded, value=_changed_values(self._value, upgraded.value)))
+        except CacheunitError:
+            return validate(_LockFile, upgrade(read_json(data, document.path, most_bytes=MOST_LOCK_BYTES)))
+        lock_file = _completed(changed, self._lock_file, upgraded.value)
+        for message, keys in _misplaced(lock_file, self._lock_file):
+            line = read_json(data, document.path, most_bytes=MOST_LOCK_BYTES).line(keys)
+            raise fail(message, path=document.path, line=line)
+        self._value, self._lock_file = upgraded.value, lock_file
+        return lock_file
+
+
+def _refuse_conflict_markers(data: bytes, path: str) -> None:
+    """Raises an error for a lock in the middle of a merge."""
     text = data.decode("utf-8", "replace")
-    marker = _CONFLICT_MARKERS.search(text)
+    marker = _CONFLICT_MARKERS.search(text) if any(mark in text for mark in _MARKERS) else None
     if marker is not None:
         line = text.count("\n", 0, marker.start()) + 1
         raise _unknown("the lock has merge-conflict markers", path, line)
-    try:
-        document = read_json(data, path, lines=False, most_bytes=MOST_LOCK_BYTES)
-        version = _version(document, data)
-        lock_file = _validated(document, data, version)
-    except NewerLockError:
-        raise
-    except CacheunitError as error:
-        raise _unknown(f"the lock is broken: {error.faults[0].message}", path, error.faults[0].line) from None
-    entries = {
-        (prefix, target): entry
-        for prefix, by_target in lock_file.prefixes.items()
-        for target, entry in by_target.items()
+
+
+def _changed_values(old: Any, new: Any) -> Any:  # noqa: ANN401 - JSON that anybody may have written
+    """Returns the JSON of a lock with only those targets and entries that the version before did not have equally.
+
+    What is not a mapping stays as it is, to be refused.
+    """
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    targets = _changed_items(old["targets"], new.get("targets"))
+    prefixes = _changed_items(old["prefixes"], new.get("prefixes"))
+    if isinstance(prefixes, dict):
+        prefixes = {
+            prefix: _changed_items(old["prefixes"].get(prefix, {}), by_target) for prefix, by_target in prefixes.items()
+        }
+    return {**new, **{key: value for key, value in (("targets", targets), ("prefixes", prefixes)) if key in new}}
+
+
+def _changed_items(old: Mapping[str, Any], new: Any) -> Any:  # noqa: ANN401 - as above
+    """Returns the items of a mapping that another one does not have equally; what is not a mapping unchanged."""
+    return {key: item for key, item in new.items() if old.get(key) != item} if isinstance(new, dict) else new
+
+
+def _completed(changed: _LockFile, old: _LockFile, value: Any) -> _LockFile:  # noqa: ANN401 - as above
+    """Returns a lockfile in the order of its JSON, with what is unchanged from the version before.
+
+    Args:
+        changed: what was validated of it.
+        old: the version before.
+        value: its JSON.
+    """
+    prefixes = {
+        prefix: old.prefixes[prefix]
+        if prefix not in changed.prefixes
+        else {
+            target: changed.prefixes[prefix].get(target) or old.prefixes[prefix][target]
+            for target in value["prefixes"][prefix]
+        }
+        for prefix in value["prefixes"]
     }
-    return Lock(targets=lock_file.targets, entries=entries, version=version)
+    targets = {name: changed.targets.get(name) or old.targets[name] for name in value["targets"]}
+    return _LockFile(version=changed.version, targets=targets, prefixes=prefixes)
 
 
 def _unknown(message: str, path: str, line: int | None) -> LockUnknownError:
@@ -118,30 +202,17 @@ def _version(document: Document, data: bytes) -> int:
     return version
 
 
-def _validated(document: Document, data: bytes, version: int) -> _LockFile:
-    """Returns the lockfile; the lines of keys are searched only if something is wrong, since that takes long.
-
-    Raises:
-        CacheunitError: it is not a lock that `lock_bytes` can have written.
-    """
-    upgrade = from_version_1 if version == _FIRST_VERSION else _unchanged
-    try:
-        lock_file = validate(_LockFile, upgrade(document))
-    except CacheunitError:
-        return validate(_LockFile, upgrade(read_json(data, document.path, most_bytes=MOST_LOCK_BYTES)))
-    for message, keys in _misplaced(lock_file):
-        raise fail(
-            message, path=document.path, line=read_json(data, document.path, most_bytes=MOST_LOCK_BYTES).line(keys)
-        )
-    return lock_file
-
-
 def _unchanged(document: Document) -> Document:
     return document
 
 
-def _misplaced(lock_file: _LockFile) -> Iterator[tuple[str, Keys]]:
-    """Yields what a merge by line can leave, but `lock_bytes` never writes: a message, and the keys of the place."""
+def _misplaced(lock_file: _LockFile, known: _LockFile) -> Iterator[tuple[str, Keys]]:
+    """Yields what a merge by line can leave, but `lock_bytes` never writes: a message, and the keys of the place.
+
+    Args:
+        lock_file: the lockfile.
+        known: another one, whose artifacts have names that an artifact may have.
+    """
     blocks: list[tuple[Keys, Collection[str]]] = [
         (("targets",), lock_file.targets),
         (("prefixes",), lock_file.prefixes),
@@ -155,7 +226,7 @@ def _misplaced(lock_file: _LockFile) -> Iterator[tuple[str, Keys]]:
                 yield f'"{after}" is after "{before}"', (*keys, after)
     keys_of_artifacts = [(prefix, target) for prefix, found in lock_file.prefixes.items() for target in found]
     for prefix, target in keys_of_artifacts:
-        if not is_artifact_name(prefix, target):
+        if target not in known.prefixes.get(prefix, ()) and not is_artifact_name(prefix, target):
             yield f"{prefix!r} and {target!r} cannot name an artifact", ("prefixes", prefix, target)
     used = {target for _, target in keys_of_artifacts}
     for target in sorted(used ^ lock_file.targets.keys()):

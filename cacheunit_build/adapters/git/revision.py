@@ -56,12 +56,15 @@ class Repository:
             raise fail(f"{subject}: {git_message(result)}", hint=hint)
         return result.stdout.decode("utf-8", "backslashreplace").rstrip("\n")
 
-    def revision(self, name: str, kinds: str = "revision") -> Revision:
+    def revision(
+        self, name: str, kinds: str = "revision", expected: str = "a branch, a tag, a commit, or a path"
+    ) -> Revision:
         """Returns the commit that a branch, a tag or an id names.
 
         Args:
             name: the name.
             kinds: what else the option takes, for the message.
+            expected: what the option takes, for the hint.
 
         Raises:
             CacheunitError: there is none; in a shallow clone the hint says what to fetch.
@@ -69,7 +72,7 @@ class Repository:
         _ = self.prefix  # raises outside of a repository
         revision = self.find(name)
         if revision is None:
-            raise fail(f'there is no {kinds} "{name}"', hint=self._missing_revision_hint(name))
+            raise fail(f'there is no {kinds} "{name}"', hint=self._missing_revision_hint(name, expected))
         return revision
 
     def find(self, name: str) -> Revision | None:
@@ -80,12 +83,12 @@ class Repository:
         label = commit[:7] if commit.startswith(name) else f"{name} ({commit[:7]})"
         return Revision(commit=commit, label=label)
 
-    def _missing_revision_hint(self, name: str) -> str:
+    def _missing_revision_hint(self, name: str, expected: str) -> str:
         """Returns a hint for a revision that does not exist: a similar name, or what a shallow clone has to fetch."""
-        if not self._shallow:
+        if not self.is_shallow:
             refs = git_output(self._root, "for-each-ref", "--format=%(refname:short)") or b""
             names = refs.decode("utf-8", "replace").split()
-            return did_you_mean(name, names) or "expected a branch, a tag, a commit, or a path"
+            return did_you_mean(name, names) or f"expected {expected}"
         if set(name) & set("~^@:") or name.startswith("HEAD"):
             return 'this clone is shallow: run "git fetch --unshallow origin"'
         branch = name.removeprefix("origin/")
@@ -109,13 +112,13 @@ class Repository:
         # On a branch: the commit where it left main. On main itself, that is HEAD: compare with the last commit.
         common = (git_output(self._root, "merge-base", "HEAD", self._main_branch) or b"").decode().strip()
         if not common:
-            hint = 'run "git fetch --unshallow origin"' if self._shallow else "name a revision with --against"
-            subject = "this clone is shallow: it" if self._shallow else "this branch"
+            hint = 'run "git fetch --unshallow origin"' if self.is_shallow else "name a revision with --against"
+            subject = "this clone is shallow: it" if self.is_shallow else "this branch"
             raise fail(f"{subject} has no common commit with {main}", hint=hint)
         if common != head:
             return Revision(commit=common, label=f"{main} (merge base {common[:7]})")
         # A shallow clone of a topic branch takes that branch for the remote's default one.
-        if self._shallow and self._main_branch not in _MAIN_BRANCHES:
+        if self.is_shallow and self._main_branch not in _MAIN_BRANCHES:
             raise fail(
                 f"this clone is shallow and contains only {main}, which is checked out",
                 hint='run "git fetch --unshallow origin" and "git remote set-branches origin \'*\'", or use --against',
@@ -124,7 +127,7 @@ class Repository:
 
     def _without_main_branch(self, last_commit: Revision) -> Revision:
         """Returns the last commit with a note; a shallow clone may lack the main branch, and is refused."""
-        if self._shallow:
+        if self.is_shallow:
             raise fail(
                 "this clone is shallow and has no main branch to compare with",
                 hint='run "git fetch --unshallow origin", or check out with full history (fetch-depth: 0)',
@@ -163,5 +166,6 @@ class Repository:
         return next((name for name in names if self._commit(name) is not None), None)
 
     @cached_property
-    def _shallow(self) -> bool:
+    def is_shallow(self) -> bool:
+        """Whether older commits are missing in this clone."""
         return git_output(self._root, "rev-parse", "--is-shallow-repository") == b"true\n"

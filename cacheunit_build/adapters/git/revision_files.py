@@ -192,18 +192,26 @@ class BlobReader:
         Raises:
             CacheunitError: the clone does not contain it, or git cannot be run.
         """
-        with self._lock:
-            try:
-                data = self._ask(blob)
-            except OSError as error:
-                raise cannot_run_git(error) from None
+        data = self.find(blob)
         if data is None:
             hint = 'run "git fetch --refetch --no-filter", or compare with a lock'
             raise fail(f"this clone does not contain the files of {self._label}", path=path, hint=hint)
         return data
 
+    def find(self, blob: str) -> bytes | None:
+        """Returns the content with the id `blob`, as `read` does; None where the clone does not contain it.
+
+        Raises:
+            CacheunitError: git cannot be run.
+        """
+        with self._lock:
+            try:
+                return self._ask(blob)
+            except OSError as error:
+                raise cannot_run_git(error) from None
+
     def _ask(self, blob: str) -> bytes | None:
-        """Sends "ID", receives "ID blob SIZE", the content and a newline; returns None for any other answer."""
+        """Sends "ID", receives "ID TYPE SIZE", the content and a newline; returns None for what is no blob."""
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - own arguments
                 git_command("cat-file", "--batch"),
@@ -218,11 +226,11 @@ class BlobReader:
         requests.write(f"{blob}\n".encode())
         requests.flush()
         header = answers.readline().split()
-        if len(header) != 3 or header[1] != b"blob":  # noqa: PLR2004 - id, type, size
+        if len(header) != 3:  # noqa: PLR2004 - id, type, size; or "ID missing"
             return None
         data = answers.read(int(header[2]))
         answers.read(1)
-        return data
+        return data if header[1] == b"blob" else None
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
