@@ -185,6 +185,22 @@ def test_what_another_program_built_is_compared_too(shop: Project) -> None:
         assert [text.split("\n")[0] for text in item.text] == ["You were a.", "You will be a."]
 
 
+def test_a_rule_that_another_program_built_is_compared_too(shop: Project) -> None:
+    session = watch(shop)
+    session.build()
+    shop.edit(A, "You are a", "You were a")
+    session.build()
+    session.finish()
+    shop.edit("cacheunit.toml", "unit = 8", "unit = 8\ncache.minimum = 64")
+    shop.build()
+    build = session.build()
+    assert build.result.project is None
+    context = Context(shop.root, quiet=True, verbose=False)
+    assert build.since_commit is not None
+    watched = json.loads(json.dumps(diff_json(with_prices(context, build.since_commit))))
+    assert watched == shop.run("diff", "--against", "HEAD", "--format", "json").json
+
+
 def test_of_git_only_commits_and_checkouts_are_watched(shop: Project) -> None:
     session = watch(shop)
     session.build()
@@ -223,7 +239,7 @@ def test_changes_have_the_words_of_diff(shop: Project) -> None:
     shop.edit("cacheunit.toml", "unit = 8", "unit = 4")
     (what,) = {what for _, _, what in changes(session.build().since_save)}
     assert what.startswith("rule of the target changed: unit 8 → 4")
-    shop.edit("cacheunit.toml", "unit = 4", "unit = 4\ncache.minimum = 4")
+    shop.edit("cacheunit.toml", "unit = 4", "unit = 4\ncache.minimum = 8")
     differences = changes(session.build().since_save)
     assert {what.partition(":")[0] for _, _, what in differences} == {"rule of the target changed"}
     assert len(differences) == 3

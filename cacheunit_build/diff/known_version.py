@@ -62,7 +62,12 @@ class KnownVersion(Snapshot):
         self.compiled = replace(self.compiled, targets={**compiled.targets, **self.compiled.targets})
 
     def take_over(self, other: KnownVersion) -> None:
-        """Takes over the artifacts that are the same in another version, with their token ids and targets."""
+        """Takes over the artifacts that are the same in another version, with their token ids and targets.
+
+        Other settings may have other targets, so that nothing is taken over.
+        """
+        if self.compiled.settings != other.compiled.settings:
+            return
         kept = {
             key: artifact
             for key, artifact in other.artifacts.items()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.diff_page import diff_page
+from cacheunit_build.reports.folding import fold_faults
 from cacheunit_build.reports.formatting import plural
 from cacheunit_build.reports.layout import PLAIN, Table, layout
 from cacheunit_build.reports.watch import not_compared, old_errors
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cacheunit_build.diff.results import DiffResult
+    from cacheunit_build.domain.errors import Fault
     from cacheunit_build.reports.diff_cells import Row
     from cacheunit_build.reports.diff_page import CauseView, DiffPage
     from cacheunit_build.reports.layout import Painter
@@ -97,9 +99,10 @@ class _Screen:
             built = f"ok: built at {state.at} in {state.milliseconds:,} ms"
             written = f"{state.written:,} written" if state.written else "nothing written"
             return self._paragraphs(f"{built}, {plural(state.artifacts, 'artifact')}, {written}")
+        faults = tuple(fold_faults(state.faults))
         return [
-            *self._paragraphs(f"error: {plural(len(state.faults), 'fault')} since {state.faults_since}"),
-            *self._faults(state, limit - 2),
+            *self._paragraphs(f"error: {plural(len(faults), 'fault')} since {state.faults_since}"),
+            *self._faults(faults, limit - 2),
             *self._paragraphs(
                 "no build without faults yet"
                 if state.good_at is None
@@ -107,12 +110,12 @@ class _Screen:
             ),
         ]
 
-    def _faults(self, state: WatchState, limit: int) -> list[str]:
+    def _faults(self, faults: Sequence[Fault], limit: int) -> list[str]:
         """Returns the faults, each with its place and hint; as many as fit, at least one line of the first."""
         lines: list[str] = []
-        for index, fault in enumerate(state.faults):
+        for index, fault in enumerate(faults):
             shown = self._paragraphs(*(f"  {part}" for part in str(fault).split("\n\n")))
-            left = len(state.faults) - index
+            left = len(faults) - index
             if lines and len(lines) + len(shown) + (left > 1) > limit:
                 return [*lines, f"  … and {plural(left, 'more fault', 'more faults')}"]
             lines += shown

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.build_record import PrefixRecord
     from cacheunit_build.domain.lock import ArtifactKey
-    from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.protocols import Adapters, SourceFiles
 
 MOST_COMPARED_WITH_ADDED = 60
 """The most artifacts of a version that are all compiled to find out what an added one shares with them."""
@@ -76,11 +76,10 @@ class BuildComparison:
         Args:
             adapters: the project as the build read it.
             records: the records of all artifacts that were selected.
-            compiled: returns what the build compiled and reused; called where the records are not those of the build
-                before.
+            compiled: returns what the build compiled and reused; called where that is not the same as before.
         """
         former = version = self._version
-        if version is None or tuple(version.records.values()) != records:
+        if version is None or not _is_same(version, records, adapters.files):
             version = self._next_version(adapters, compiled())
         since_save = None
         if former is not None:
@@ -180,7 +179,7 @@ def _still_known(
         version: the later version.
         former: the version that was compared then.
     """
-    if result is None or former is None or _settings(version) != _settings(former):
+    if result is None or former is None or _settings(version.files) != _settings(former.files):
         return {}
     return {
         item.key: item
@@ -189,8 +188,13 @@ def _still_known(
     }
 
 
-def _settings(version: KnownVersion) -> list[bytes | None]:
-    return [version.files.read(path) for path in SETTINGS_FILES]
+def _is_same(version: KnownVersion, records: tuple[ArtifactRecord, ...], files: SourceFiles) -> bool:
+    """Returns whether a version has these records and settings, so that its targets are the same too."""
+    return tuple(version.records.values()) == records and _settings(version.files) == _settings(files)
+
+
+def _settings(files: SourceFiles) -> list[bytes | None]:
+    return [files.read(path) for path in SETTINGS_FILES]
 
 
 def _changed_keys(new: KnownVersion, old: KnownVersion) -> set[ArtifactKey]:
