@@ -84,44 +84,102 @@ FILES = {
     "tools/more.yaml": "name: more\ndescription: One more.\nparameters:\n  type: object\n  properties: {}\n",
 }
 EDITS = {
-    "append": ("templates/last.j2", "The end.\n", "The end.\nReally.\n", 13, "system"),
-    "prepend": ("templates/top.j2", "You work", "Hello.\nYou work", 1, "system"),
-    "in the middle": ("templates/top.j2", "Rule 4: keep", "Rule 4: hold", 6, "system"),
-    "one digit": ("data/faq.yaml", "25 crowns", "26 crowns", 4, "system"),
-    "in a macro, three includes deep": ("templates/deep/macros.j2", "Mind {{", "Heed {{", 4, "system"),
-    "an argument of the macro": ("templates/deep/three.j2", "'haste'", "'hurry'", 4, "system"),
-    "in an include": ("templates/deep/two.j2", "Two begins.", "Two starts.", 1, "system"),
+    "append": ("templates/last.j2", "The end.\n", "The end.\nReally.\n", 13, "system", "text edited"),
+    "prepend": ("templates/top.j2", "You work", "Hello.\nYou work", 1, "system", "text edited"),
+    "in the middle": ("templates/top.j2", "Rule 4: keep", "Rule 4: hold", 6, "system", "text edited"),
+    "one digit": ("data/faq.yaml", "25 crowns", "26 crowns", 4, "system", "data file edited"),
+    "in a macro, three includes deep": ("templates/deep/macros.j2", "Mind {{", "Heed {{", 4, "system", "text edited"),
+    "an argument of the macro": ("templates/deep/three.j2", "'haste'", "'hurry'", 4, "system", "text edited"),
+    "in an include": ("templates/deep/two.j2", "Two begins.", "Two starts.", 1, "system", "text edited"),
     "an include moved": (
         "templates/deep/one.j2",
         "One begins.\n{% include 'deep/two.j2' %}\n",
         "{% include 'deep/two.j2' %}\nOne begins.\n",
         1,
         "system",
+        "text moved",
     ),
-    "sections swapped": ("prefixes/a.yaml", "  - top.j2\n  - last.j2\n", "  - last.j2\n  - top.j2\n", 3, "system"),
-    "only white space": ("templates/deep/one.j2", "One ends.\n", "One ends. \n", 3, "system"),
-    "an added blank line": ("templates/top.j2", "## Questions\n\n", "## Questions\n\n\n", 15, "system"),
-    "a removed line": ("templates/top.j2", LONG.splitlines(keepends=True)[7], "", 9, "system"),
-    "the last line removed": ("templates/last.j2", "The end.\n", "", 11, "system"),
-    "a variable": ("prefixes/a.yaml", "product: Acme", "product: Zenith", 13, "system"),
-    "a variable printed as JSON": ("prefixes/a.yaml", "items: 30", "items: 31", 14, "system"),
-    "a condition": ("prefixes/a.yaml", "loud: false", "loud: true", 15, "system"),
-    "a text file among data": ("data/terms.txt", "No warranty.", "A warranty.", 3, "system"),
-    "a value of the matrix": ("prefixes/a.yaml", "[en, de]", "[en, de, ja]", None, None),
-    "a tool's description": ("tools/search.json", "Searches the shop.", "Searches the stock.", 3, "tools"),
-    "a description within a tool": ("tools/search.json", "What to find.", "What to look for.", 9, "tools"),
-    "a removed tool": ("prefixes/a.yaml", "  - tools/send.yaml\n", "", 7, "tools"),
+    "sections swapped": (
+        "prefixes/a.yaml",
+        "  - top.j2\n  - last.j2\n",
+        "  - last.j2\n  - top.j2\n",
+        3,
+        "system",
+        "text moved",
+    ),
+    "only white space": ("templates/deep/one.j2", "One ends.\n", "One ends. \n", 3, "system", "white space only"),
+    "an added blank line": (
+        "templates/top.j2",
+        "## Questions\n\n",
+        "## Questions\n\n\n",
+        15,
+        "system",
+        "white space only",
+    ),
+    "a removed line": ("templates/top.j2", LONG.splitlines(keepends=True)[7], "", 9, "system", "text edited"),
+    "the last line removed": ("templates/last.j2", "The end.\n", "", 11, "system", "text edited"),
+    "a variable": (
+        "prefixes/a.yaml",
+        "product: Acme",
+        "product: Zenith",
+        13,
+        "system",
+        "variable product: Acme → Zenith",
+    ),
+    "a variable printed as JSON": (
+        "prefixes/a.yaml",
+        "items: 30",
+        "items: 31",
+        14,
+        "system",
+        "variable limits.items: 30 → 31",
+    ),
+    "a condition": ("prefixes/a.yaml", "loud: false", "loud: true", 15, "system", "variable loud: false → true"),
+    "a text file among data": ("data/terms.txt", "No warranty.", "A warranty.", 3, "system", "data file edited"),
+    "a value of the matrix": ("prefixes/a.yaml", "[en, de]", "[en, de, ja]", None, None, "added"),
+    "a tool's description": (
+        "tools/search.json",
+        "Searches the shop.",
+        "Searches the stock.",
+        3,
+        "tools",
+        "tool search description edited",
+    ),
+    "a description within a tool": (
+        "tools/search.json",
+        "What to find.",
+        "What to look for.",
+        9,
+        "tools",
+        "tool search parameters edited",
+    ),
+    "a removed tool": ("prefixes/a.yaml", "  - tools/send.yaml\n", "", 7, "tools", "tool send removed"),
     "an added tool": (
         "prefixes/a.yaml",
         "  - tools/send.yaml\n",
         "  - tools/send.yaml\n  - tools/more.yaml\n",
         8,
         "tools",
+        "tool more added",
     ),
-    "an example turn": ("templates/ask.j2", "my parcel", "my order", 2, "examples"),
-    "an example turn in the manifest": ("prefixes/a.yaml", "I look it up.", "I look at once.", 11, "examples"),
-    "the padding mode": ("prefixes/a.yaml", "padding: always", "padding: 'off'", 19, "padding"),
-    "the frame": ("chat.jinja", "{{ message.role }}: ", "{{ message.role }} > ", 2, "frame"),
+    "an example turn": ("templates/ask.j2", "my parcel", "my order", 2, "examples", "example 1 edited"),
+    "an example turn in the manifest": (
+        "prefixes/a.yaml",
+        "I look it up.",
+        "I look at once.",
+        11,
+        "examples",
+        "example 2 edited",
+    ),
+    "the padding mode": ("prefixes/a.yaml", "padding: always", "padding: 'off'", 19, "padding", "padding only"),
+    "the frame": (
+        "chat.jinja",
+        "{{ message.role }}: ",
+        "{{ message.role }} > ",
+        2,
+        "frame",
+        "frame of the target changed",
+    ),
 }
 
 
@@ -169,14 +227,14 @@ def test_an_edit_is_reported_with_its_still_cached_tokens_and_its_source_line(
     project_and_copy: tuple[Project, Path], name: str
 ) -> None:
     project, copy = project_and_copy
-    path, old, new, line, part = EDITS[name]
+    path, old, new, line, part, words = EDITS[name]
     before = {prefix: static_ids(project, prefix) for prefix in ("a@locale=en", "a@locale=de", "b")}
     project.edit(path, old, new)
     changed = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert changed
     for prefix, change in changed.items():
         if prefix not in before:
-            assert (change["kind"], prefix) == ("added", "a@locale=ja")
+            assert (change["kind"], change["what"], prefix) == ("added", words, "a@locale=ja")
             continue
         after = static_ids(project, prefix)
         unchanged = common_length(before[prefix], after)
@@ -191,6 +249,7 @@ def test_an_edit_is_reported_with_its_still_cached_tokens_and_its_source_line(
             assert change["first_change"]["part"] == part
             assert (change["first_change"]["byte"] is not None) == (part in ("system", "padding"))
         assert change["first_change"]["source"] == {"path": path, "line": line}
+        assert change["what"] == words
     used_by_b = path.startswith(("templates/deep", "chat"))
     assert set(changed) == {
         *(("b",) if used_by_b else ()),
@@ -210,7 +269,8 @@ def test_changed_sources_are_listed_with_the_prefixes_that_use_them(project_and_
     names = project.run("diff", "--against", copy, "--names")
     assert (names.code, names.out) == (1, "a@locale=de\na@locale=en\nb\n")
     text = project.run("diff", "--against", copy).out
-    assert "templates/deep/macros.j2 changed: a ×2, b\n" in text
+    assert "templates/deep/macros.j2:4  text edited\n    Mind {{ name }} [-always-]{+ever+}.\n" in text
+    assert "data/faq.yaml:2  also changed (a ×2)\n      a: [-14-]{+15+} days.\n" in text
 
 
 def test_the_cost_follows_the_cache_rule_and_is_in_money_if_there_is_a_price(
@@ -232,7 +292,7 @@ def test_the_cost_follows_the_cache_rule_and_is_in_money_if_there_is_a_price(
     }
 
 
-def test_a_renamed_prefix_is_reported_as_renamed_unless_it_was_edited_too(
+def test_a_renamed_prefix_is_reported_as_renamed_also_if_it_was_edited(
     project_and_copy: tuple[Project, Path],
 ) -> None:
     project, copy = project_and_copy
@@ -242,8 +302,9 @@ def test_a_renamed_prefix_is_reported_as_renamed_unless_it_was_edited_too(
     assert (changed["c"]["kind"], changed["c"]["was"], changed["c"]["recomputed"]) == ("renamed", "b", 0)
     project.edit("templates/deep/one.j2", "One ends.", "One halts.")
     changed = changes(project.run("diff", "--against", copy, "--format", "json"))
-    assert {name: item["kind"] for name, item in changed.items() if name in "bc"} == {"b": "removed", "c": "added"}
-    assert changed["c"]["shares"] == "b"
+    assert {name: (item["what"], item["was"]) for name, item in changed.items() if name in "bc"} == {
+        "c": ("renamed and edited", "b")
+    }
     assert 0 < changed["c"]["still_cached"] < changed["c"]["tokens"]["new"]
 
 
@@ -252,7 +313,10 @@ def test_the_tokens_of_a_removed_estimate_are_shown_as_an_estimate(project_and_c
     (copy / "prefixes/estimated.yaml").write_text(
         project.read("prefixes/b.yaml").decode().replace("chat", "openai"), encoding="utf-8"
     )
-    assert re.search(r"^removed +estimated +openai +~\d", project.run("diff", "--against", copy).out, re.MULTILINE)
+    text = project.run("diff", "--against", copy).out
+    assert "prefixes/estimated.yaml:1  removed\n" in text
+    assert re.search(r"^  estimated +openai +~\d+ → 0", text, re.MULTILINE)
+    assert text.splitlines()[-1].startswith("~-")
 
 
 def test_with_an_unknown_cache_rule_still_cached_tokens_and_cost_are_unknown(
@@ -299,8 +363,12 @@ def test_changes_are_reported_as_markdown_and_as_annotations(
     project, copy = project_and_copy
     project.edit("templates/deep/macros.j2", "always", "ever")
     markdown = project.run("diff", "--against", copy, "--format", "markdown").out
-    assert markdown.startswith("### Prompt cache: 3 changed: ")
-    assert "| changed | `a@locale=de` | `chat` |" in markdown
+    assert markdown.startswith("### Prompt cache: \\+0 tokens in 3 artifacts, +0 EUR per 1,000 requests to each at 10 ")
+    assert (
+        "<details><summary><code>templates/deep/macros.j2:4</code> <code>text edited</code> (3 artifacts)<" in markdown
+    )
+    assert "\n```text\nMind {{ name }} [-always-]{+ever+}.\n```\n" in markdown
+    assert "| `a ×2, b` | `chat` |" in markdown
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     notices = project.run("diff", "--against", copy, "--format", "github").out.splitlines()
@@ -415,6 +483,26 @@ def test_an_unknown_revision_and_a_missing_repository_are_errors_with_hints(
     git(empty, "init", "-q")
     (empty / "prefixes").mkdir()
     assert "no commit yet" in repository.cacheunit("-C", empty, "diff").err
+
+
+def test_a_folder_never_shadows_a_branch_of_the_same_name(repository: Project) -> None:
+    top = repository.root.parent
+    git(top, "branch", "old")
+    git(top, "branch", "kept/x")
+    for name in ("old", "kept/x"):
+        shutil.copytree(repository.root, top / "copies" / name, ignore=shutil.ignore_patterns(".git"))
+        shutil.copytree(top / "copies" / name, repository.path(name))
+    repository.edit("templates/last.j2", "The end.", "Fin.")
+    git(top, "commit", "-qam", "second")
+    git(top, "branch", "-f", "old")
+    assert repository.run("diff", "--against", "old").out.startswith("no difference from old (")
+    assert 'note: "old" is a revision, and a folder too' in repository.run("diff", "--against", "old").err
+    assert repository.run("diff", "--against", "./old").out.startswith("against ./old\n")
+    assert repository.run("diff", "--against", "./old").err == ""
+    slashed = repository.run("diff", "--against", "kept/x")
+    assert slashed.out.startswith("against kept/x\n")
+    assert '"kept/x" is a folder, and a revision too' in slashed.err
+    assert repository.run("diff", "--against", "refs/heads/kept/x").out.startswith("against refs/heads/kept/x (")
 
 
 def test_in_a_shallow_clone_the_hint_is_the_fetch_that_is_needed(repository: Project, tmp_path: Path) -> None:
@@ -669,6 +757,9 @@ def test_a_template_that_was_moved_and_edited_is_named_with_its_line(project_and
     changed = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert {item["first_change"]["source"]["path"] for item in changed.values()} == {"texts/deep/macros.j2"}
     assert {item["first_change"]["source"]["line"] for item in changed.values()} == {4}
+    text = project.run("diff", "--against", copy).out
+    assert "texts/deep/macros.j2:4  text edited\n    [-Mind-]{+Heed+} {{ name }} always.\n" in text
+    assert "also changed" not in text.replace("cacheunit.toml:1  also changed", "")
 
 
 def test_without_a_main_branch_the_report_notes_it(repository: Project) -> None:

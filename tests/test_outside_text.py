@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import tomllib
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from cacheunit_build.builder.results import BuildResult, CheckResult
-from cacheunit_build.diff.results import Difference, DiffResult, FirstChange
+from cacheunit_build.diff.results import ChangedLines, Difference, DiffResult, FirstChange
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.escaping import (
@@ -32,7 +33,8 @@ from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.results import LintResult, Violation
 from cacheunit_build.reports.build import build_blocks, build_markdown
 from cacheunit_build.reports.check import check_blocks, check_markdown, review_annotations
-from cacheunit_build.reports.diff import diff_annotations, diff_blocks, diff_markdown
+from cacheunit_build.reports.diff import diff_annotations, diff_blocks
+from cacheunit_build.reports.diff_markdown import diff_markdown
 from cacheunit_build.reports.formatting import markdown_table
 from cacheunit_build.reports.layout import Table, plain_text
 from cacheunit_build.reports.sarif import lint_sarif
@@ -123,8 +125,18 @@ def visible_text(markdown: str, *allowed: str) -> list[str]:
     Asserts that nothing is more than text or code, except for blocks of the allowed types, and that what GitHub links
     itself is in code only.
     """
-    texts = []
+    texts: list[str] = []
     for block in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(markdown):
+        if block.type == "html_block" and "details" in allowed:
+            match = re.fullmatch(
+                r"</details>\n?|<details><summary>((?:<code>[^<>]*</code> ?)*)[^<>&@#]*</summary>\n?", block.content
+            )
+            assert match is not None, block.content
+            texts += map(html.unescape, re.findall("<code>(.*?)</code>", match[1] or ""))
+            continue
+        if block.type == "fence" and "details" in allowed:
+            texts += block.content.split("\n")
+            continue
         if block.type != "inline":
             assert block.type.removesuffix("_open").removesuffix("_close") in ("paragraph", *allowed), block.type
             continue
@@ -260,8 +272,15 @@ def diff_of(name: str) -> DiffResult:
         "why": name,
         "text": (name, f"{name}\n{name}"),
     }
-    changed = Difference(kind="changed", first=first, **texts)  # type: ignore[arg-type]
-    return DiffResult(against=name, differences=(changed,), sources={name: ((name, name),)}, notes=(name,))
+    places = [SourceLine(path=name, line=line) for line in (1, 2)]
+    changed = Difference(kind="changed", what=name, place=places[0], first=first, **texts)  # type: ignore[arg-type]
+    return DiffResult(
+        against=name,
+        differences=(changed,),
+        sources={name: ((name, name),)},
+        lines={place: ChangedLines(old=(name, "x"), new=(f"{name} {name}", "y")) for place in places},
+        notes=(name,),
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -276,12 +295,13 @@ def test_names_are_shown_escaped_in_reports_for_people(name: str) -> None:
 def test_names_are_shown_escaped_in_markdown_and_annotations(name: str) -> None:
     fault = Fault(message=name, path=name, line=1, hint=name)
     drift = (Drift(prefix=name, target=name, kind="changed", because=(name,)),)
-    table = ("table", "thead", "tbody", "tr", "th", "td", "heading", "bullet_list", "list_item")
+    table = ("table", "thead", "tbody", "tr", "th", "td", "heading", "bullet_list", "list_item", "details")
     for markdown in (
         build_markdown(BuildResult(removed=((name, name),))),
         check_markdown(CheckResult(faults=(fault,), drift=drift)),
         diff_markdown(diff_of(name)),
     ):
+        assert not any(map(is_command, markdown.split("\n")))
         assert any(comparable(one_line(name)) in comparable(text) for text in visible_text(markdown, *table))
     annotations = [
         *review_annotations((fault,), drift, str).split("\n"),

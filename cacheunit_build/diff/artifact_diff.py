@@ -6,17 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.frozen_options import changed_options, frozen_options, hidden_effects, option_keys
+from cacheunit_build.diff.change_kind import ChangeKinds
 from cacheunit_build.diff.change_location import SourceChanges
+from cacheunit_build.diff.change_words import RENAMED, RENAMED_AND_EDITED, count_words
+from cacheunit_build.diff.changed_lines import changed_lines
+from cacheunit_build.diff.moved_files import moved_files
 from cacheunit_build.diff.results import FirstChange
 from cacheunit_build.domain.cache_results import ChangeImpact
+from cacheunit_build.domain.file_names import COUNTS_FILE
 from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.sequences import common_prefix
 from cacheunit_build.domain.source_map import SourceLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from cacheunit_build.diff.results import Difference, Part
+    from cacheunit_build.diff.results import ChangedLines, Difference, Part
     from cacheunit_build.diff.snapshot import Snapshot
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
@@ -34,32 +39,59 @@ class ArtifactDiff:
     def __init__(self, new: Snapshot, old: Snapshot) -> None:
         self._new = new
         self._old = old
-        self._changes = SourceChanges(old.files.read, new.files.read)
+        moved = moved_files(old.sources(), new.sources())
+        self._changes = SourceChanges(old.files.read, new.files.read, moved)
+        self._kinds = ChangeKinds(new, old, self._changes)
 
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
         """Returns a difference with what stays cached, the first change, cost and texts of a changed artifact."""
         target = self._new.target(new).target
         old_rule, old_entry = self._old.target(old).target.cache, _restated(old, new)
         if (old.text, old.request, old.cached_content) == (new.text, new.request, new.cached_content) and new.estimated:
-            return replace(difference, still_cached=new.entry.tokens, recomputed=0)  # only the count changed
+            return self._with_other_count(difference, old, new)
         impact = self._impact(old, new)
         same_tokens = impact.first == old_entry.tokens == new.entry.tokens
+        first = self._first_change(old, new, None if same_tokens else impact.first)
         return replace(
             difference,
+            what=self._kinds.words(old, new, first),
+            place=first.source,
             still_cached=impact.still_cached,
             recomputed=impact.recomputed,
-            first=self._first_change(old, new, None if same_tokens else impact.first),
+            first=first,
             cost=target.cache.cost(impact.still_cached, (old_entry, old_rule), new.entry),
             price=target.price,
             text=(old.text.decode(), new.text.decode()),
             why=impact.why,
         )
 
+    def _with_other_count(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
+        """Returns the difference of an artifact of the same bytes: another rule of its target, or another count."""
+        tokens, target = new.entry.tokens, self._new.target(new).target
+        difference = replace(difference, still_cached=tokens, recomputed=0)
+        words = self._kinds.target_words(old.target, new.target)
+        if words is None:
+            place = self._changes.locate((), (), [COUNTS_FILE])
+            return replace(difference, what=count_words(old.entry, new.entry), place=place)
+        place = self._changes.locate(self._kinds.target_chain(new.target), (), self._new.inputs(new.key))
+        cost = target.cache.cost(tokens, (_restated(old, new), self._old.target(old).target.cache), new.entry)
+        return replace(difference, what=words, place=place, cost=cost, price=target.price)
+
+    def renamed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:
+        """Returns the difference of a renamed artifact, of which the request changed too, if not its content."""
+        compared = self.changed(difference, old, new)
+        same = self._old.blocks(old) == self._new.blocks(new)
+        source = compared.place
+        is_manifest = source is None or not self._changes.in_both(source.path)
+        place = self.place(difference.key) if same or is_manifest else source
+        return replace(compared, what=RENAMED if same else RENAMED_AND_EDITED, place=place)
+
     def added(self, difference: Difference) -> Difference:
         """Returns a difference with what old artifacts of the same target keep cached of an added artifact."""
         new = self._new.artifacts.get(difference.key)
         if new is None:
             return difference
+        difference = replace(difference, place=self.place(difference.key))
         target = self._new.target(new).target
         others = [old for old in self._old.artifacts.values() if old.target == new.target]
         impacts = [(self._impact(old, new), old.prefix) for old in others]
@@ -76,6 +108,36 @@ class ArtifactDiff:
             why=best.why,
         )
 
+    def place(self, key: ArtifactKey) -> SourceLine:
+        """Returns the line that adds, removes or renames an artifact: in its manifest, or in the settings."""
+        return self._kinds.place_of_artifact(key)
+
+    def lines(
+        self, differences: Iterable[Difference], sources: Mapping[str, tuple[ArtifactKey, ...]]
+    ) -> dict[SourceLine, ChangedLines]:
+        """Returns the lines that changed at the place of each difference, and at further places of changed sources.
+
+        The sources that only added, removed or renamed artifacts use have no further places. In a new file, the lines
+        are those of the rendered text, since the file may only have been moved.
+        """
+        differences = list(differences)
+        edited = {item.key for item in differences if item.first is not None}
+        lines: dict[SourceLine, ChangedLines] = {}
+        for path, keys in sources.items():
+            if edited.intersection(keys):
+                lines |= self._changes.places(path)
+        for item in differences:
+            if item.place is None or (item.place in lines and self._changes.in_both(item.place.path)):
+                continue
+            hunk = self._changes.hunk_place(item.place)
+            if hunk is not None:
+                lines.pop(hunk, None)
+            if item.first is not None and item.text is not None:
+                lines |= dict(zip([item.place], changed_lines(*item.text), strict=False))
+            elif hunk is not None and self._changes.in_both(hunk.path):
+                lines[item.place] = self._changes.places(hunk.path)[hunk]
+        return lines
+
     def sources(self, keys: Iterable[ArtifactKey]) -> dict[str, tuple[ArtifactKey, ...]]:
         """Returns the changed sources, each with the artifacts among `keys` that use it."""
         users: dict[str, list[ArtifactKey]] = {}
@@ -88,7 +150,8 @@ class ArtifactDiff:
     def _impact(self, old: Artifact, new: Artifact) -> ChangeImpact:
         """Returns what a cache that holds the old artifact serves of the new one."""
         target = self._new.target(new)
-        if target.identity.tokenizer != self._old.target(old).identity.tokenizer:
+        identities = self._new.compiled.identities, self._old.compiled.identities
+        if identities[0][new.target].tokenizer != identities[1][old.target].tokenizer:
             return ChangeImpact(first=0, still_cached=0, recomputed=new.entry.tokens)
         ids = self._old.ids(old), self._new.ids(new)
         if self._key(self._old, old) != self._key(self._new, new):
@@ -161,7 +224,7 @@ class ArtifactDiff:
         if self._old.turns(old) != self._new.turns(new):
             return "examples"
         same_text = old.framed_prefix == new.framed_prefix and self._old.ids(old) == self._new.ids(new)
-        same_format = self._old.target(old).identity.format == self._new.target(new).identity.format
+        same_format = self._old.target(old).target.request == self._new.target(new).target.request
         return "cache" if same_text and same_format and old.content != new.content else "frame"
 
     def _system_text_differs_first(self, old: Artifact, new: Artifact) -> bool:
@@ -185,7 +248,8 @@ class ArtifactDiff:
             return self._changes.locate(_option_chain(old, new), (), others, below=True)
         if part == "frame":
             frame = [lookup.path for lookup in self._new.target(new).lookups]
-            return self._changes.locate((), (), [*frame, *reversed(others)])
+            in_settings = () if any(map(self._changes.changed, frame)) else self._kinds.target_chain(new.target)
+            return self._changes.locate(in_settings, (), [*frame, *reversed(others)])
         return self._changes.locate(self._new.chain(new, offset), self._old.chain(old, offset), others)
 
     def _turn_chains(self, old: Artifact, new: Artifact) -> tuple[SourceChain, SourceChain]:

@@ -11,29 +11,18 @@ With a template that includes a partial, and a change in line 4 of the partial:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.domain.sequences import common_ends
+from cacheunit_build.diff.changed_lines import hunks_between, split_lines
 from cacheunit_build.domain.source_map import SourceLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Mapping
 
+    from cacheunit_build.diff.changed_lines import Hunk
+    from cacheunit_build.diff.results import ChangedLines
     from cacheunit_build.domain.source_map import SourceChain
-
-_MOST_COMPARED = 4_000_000
-"""The most pairs of lines that are compared: above, everything between the common ends is one hunk."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hunk:
-    """Lines that were replaced. Both are ranges of line numbers from 1, and may be empty."""
-
-    old: range
-    new: range
 
 
 class SourceChanges:
@@ -42,16 +31,55 @@ class SourceChanges:
     Args:
         read_old: returns the bytes of a file in the old version, None where there is no such file.
         read_new: returns the bytes of a file in the new version, None where there is no such file.
+        moved: the files that were moved, new path -> old path: they are compared with the former ones.
     """
 
-    def __init__(self, read_old: Callable[[str], bytes | None], read_new: Callable[[str], bytes | None]) -> None:
-        self._read_old = read_old
+    def __init__(
+        self,
+        read_old: Callable[[str], bytes | None],
+        read_new: Callable[[str], bytes | None],
+        moved: Mapping[str, str] | None = None,
+    ) -> None:
+        self.moved = moved or {}
+        self._former = frozenset(self.moved.values())
+        self._read_former = read_old
         self._read_new = read_new
         self.hunks = cache(self._hunks)
+        self.changed = cache(self._changed)
 
-    def changed(self, path: str) -> bool:
-        """Returns whether a file changed."""
-        return self._read_old(path) != self._read_new(path)
+    def _read_old(self, path: str) -> bytes | None:
+        return self._read_former(self.moved.get(path, path))
+
+    def _changed(self, path: str) -> bool:
+        """Returns whether a file changed; not for the former path of a moved one, whose changes are at the new path."""
+        return path not in self._former and self._read_old(path) != self._read_new(path)
+
+    def places(self, path: str) -> dict[SourceLine, ChangedLines]:
+        """Returns the lines that changed in a file by the place of each hunk; a removed file has line 1 only."""
+        old, new = (split_lines(_text(read(path))) for read in (self._read_old, self._read_new))
+        return {self._start(path, hunk): hunk.lines(old, new) for hunk in self.hunks(path)}
+
+    def hunk_place(self, line: SourceLine) -> SourceLine | None:
+        """Returns the place of the hunk that a line of the new sources is in; None where it did not change."""
+        hunks = self.hunks(line.path)
+        starts = {self._start(line.path, hunk): hunk for hunk in hunks}
+        if line in starts:
+            return line
+        hunk = self._hunk_at(line, "new")
+        return None if hunk is None else self._start(line.path, hunk)
+
+    def replaced_lines(self, place: SourceLine) -> tuple[range, range]:
+        """Returns the line numbers that were replaced at a place, in the old and in the new file."""
+        hunk = next((hunk for hunk in self.hunks(place.path) if self._start(place.path, hunk) == place), None)
+        return (range(0), range(0)) if hunk is None else (hunk.old, hunk.new)
+
+    def in_both(self, path: str) -> bool:
+        """Returns whether both versions have a file."""
+        return self._read_old(path) is not None and self._read_new(path) is not None
+
+    def is_new(self, path: str) -> bool:
+        """Returns whether a file is in the new sources only."""
+        return self._read_old(path) is None and self._read_new(path) is not None
 
     def locate(
         self, new: SourceChain, old: SourceChain, others: Iterable[str], *, below: bool = False
@@ -70,7 +98,7 @@ class SourceChanges:
     def _exact(self, new: SourceChain, old: SourceChain) -> SourceLine | None:
         """Returns the first line of the chains that changed itself, or is in a new file."""
         for line in new:
-            if self._read_old(line.path) is None and self._read_new(line.path) is not None:
+            if self.is_new(line.path):
                 return line
             if (hunk := self._hunk_at(line, "new")) is not None:
                 return self._start(line.path, hunk)
@@ -107,8 +135,8 @@ class SourceChanges:
     def _hunks(self, path: str) -> tuple[Hunk, ...]:
         if not self.changed(path):
             return ()
-        old, new = (_lines(data) for data in (self._read_old(path), self._read_new(path)))
-        return tuple(_compare(old, new))
+        old, new = (split_lines(_text(data)) for data in (self._read_old(path), self._read_new(path)))
+        return tuple(hunks_between(old, new))
 
 
 def _contains(lines: range, line: int) -> bool:
@@ -122,25 +150,5 @@ def _nearest_hunk(hunks: tuple[Hunk, ...], line: int, *, below: bool) -> Hunk:
     return next((hunk for hunk in reversed(hunks) if hunk.new.start <= line), hunks[0])
 
 
-def _lines(data: bytes | None) -> list[str]:
-    return [] if data is None else data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
-
-
-def _compare(old: list[str], new: list[str]) -> Iterator[Hunk]:
-    """Yields the hunks between two lists of lines, in order."""
-    head, tail = common_ends(old, new)
-    old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(old_middle) * len(new_middle) > _MOST_COMPARED:
-        yield _hunk(head, (0, len(old_middle)), (0, len(new_middle)))
-        return
-    for tag, old_start, old_end, new_start, new_end in SequenceMatcher(
-        None, old_middle, new_middle, autojunk=False
-    ).get_opcodes():
-        if tag != "equal":
-            yield _hunk(head, (old_start, old_end), (new_start, new_end))
-
-
-def _hunk(head: int, old: tuple[int, int], new: tuple[int, int]) -> Hunk:
-    """Returns a hunk of lines from 1; `head` lines are in front of both."""
-    first = head + 1
-    return Hunk(old=range(first + old[0], first + old[1]), new=range(first + new[0], first + new[1]))
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace").replace("\r\n", "\n")

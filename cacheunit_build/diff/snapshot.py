@@ -46,6 +46,15 @@ class Snapshot:
         """Returns the target of an artifact, loaded."""
         return self.compiled.targets[artifact.target]
 
+    def sources(self) -> dict[str, str]:
+        """Returns path -> fingerprint of each file that the artifacts are made from."""
+        lookups = {lookup.path: lookup.fingerprint for record in self.records.values() for lookup in record.lookups}
+        return {path: found for path, found in lookups.items() if found is not None}
+
+    def manifest_path(self, key: ArtifactKey) -> str:
+        """Returns the path of the manifest of an artifact."""
+        return f"{self.compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
+
     def ids(self, artifact: Artifact) -> Sequence[int]:
         """Returns the static token ids of an artifact."""
         if artifact.key not in self._ids:

@@ -1,4 +1,4 @@
-"""The report of `diff`: text, JSON, Markdown for a pull request, and annotations on the changed source lines."""
+"""The report of `diff`: text, JSON, and annotations on the changed source lines."""
 
 from __future__ import annotations
 
@@ -6,28 +6,24 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.cache_rule import MILLION
-from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.domain.file_names import readable_name
-from cacheunit_build.reports.folding import fold_names
-from cacheunit_build.reports.formatting import faults_json, markdown_table, price_text, with_former_keys
+from cacheunit_build.reports.diff_cells import COLUMNS, RIGHT
+from cacheunit_build.reports.diff_page import diff_page
+from cacheunit_build.reports.diff_summary import summary_json
+from cacheunit_build.reports.formatting import faults_json, plural, with_former_keys
 from cacheunit_build.reports.github import annotation
-from cacheunit_build.reports.layout import Block, Table
+from cacheunit_build.reports.layout import Block, Table, Verbatim
 from cacheunit_build.reports.text_diff import diff_lines
+from cacheunit_build.reports.word_diff import plain_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cacheunit_build.diff.results import Difference, DiffResult, FirstChange
-    from cacheunit_build.domain.lock import LockEntry
-    from cacheunit_build.domain.target import Price
+    from cacheunit_build.diff.results import Cause, Difference, DiffResult
+    from cacheunit_build.reports.diff_page import CauseView
 
 _FORMER_KEYS = {"warm": "still_cached", "rewritten": "recomputed"}
 _FORMER_COST_KEYS = {"once": "one_time"}
-_COLUMNS = (
-    *("prefix", "target", "tokens", "padding", "still cached", "recomputed"),
-    *("one-time cost", "cost per 1M requests", "first change"),
-)
-_RIGHT = (3, 4, 5, 6, 7, 8)
 
 
 def diff_json(diff: DiffResult) -> dict[str, Any]:
@@ -39,9 +35,20 @@ def diff_json(diff: DiffResult) -> dict[str, Any]:
             {"path": path, "artifacts": [{"prefix": prefix, "target": target} for prefix, target in keys]}
             for path, keys in diff.sources.items()
         ],
+        "causes": [_cause_json(cause) for cause in diff.causes],
+        "summary": summary_json(diff) if diff.differences else None,
         "affected": list(diff.affected),
         "errors": faults_json(diff.faults),
         "notes": list(diff.notes),
+    }
+
+
+def _cause_json(cause: Cause) -> dict[str, Any]:
+    return {
+        "source": None if cause.source is None else asdict(cause.source),
+        "what": cause.what,
+        "lines": [{"old": list(change.old), "new": list(change.new)} for change in cause.changes],
+        "artifacts": [{"prefix": item.prefix, "target": item.target} for item in cause.differences],
     }
 
 
@@ -51,6 +58,7 @@ def _difference_json(item: Difference) -> dict[str, Any]:
         "prefix": item.prefix,
         "target": item.target,
         "kind": item.kind,
+        "what": item.what,
         "was": item.was,
         "counted": None if entry is None else entry.counted,
         "tokens": {"old": item.old.tokens if item.old else None, "new": item.new.tokens if item.new else None},
@@ -80,172 +88,48 @@ def _cost_json(item: Difference) -> dict[str, Any] | None:
     return {**report, "money": {**with_former_keys(money, _FORMER_COST_KEYS), "currency": price.currency, **origin}}
 
 
-def diff_blocks(diff: DiffResult, *, texts: bool = False) -> list[Block]:
-    """Returns a row for each artifact, the changed sources, and a summary.
+def diff_blocks(diff: DiffResult, *, texts: bool = False, everything: bool = False) -> list[Block]:
+    """Returns the page: each cause with its changed lines and a row, and the line to decide by at the end.
 
     Args:
         diff: the result.
         texts: whether to show the rendered texts line by line too.
+        everything: whether to show all causes and lines, and a row for each artifact.
     """
     if not diff.differences:
         return [[f"no difference from {diff.against}"]]
-    rows = [(item.kind, _name(item), item.target, *_numbers(item), _first_change(item)) for item in diff.differences]
+    page = diff_page(diff, everything=everything)
     return [
-        [f"against {diff.against}"],
-        Table(header=("kind", *_COLUMNS), rows=rows, right=_RIGHT),
-        list(_source_lines(diff)),
-        list(_unknown_lines(diff)),
-        list(_price_lines(diff)),
+        [f"against {page.against}"],
+        *(block for cause in page.causes for block in _cause_blocks(cause)),
+        [page.hidden and f"{page.hidden}; -v shows everything"],
+        list(page.remarks),
         *(_text_diffs(diff) if texts else ()),
-        [_summary(diff)],
+        [page.counts, page.summary.decision],
     ]
 
 
-def _name(item: Difference) -> str:
-    name = readable_name(item.prefix)
-    return name if item.was is None else f"{readable_name(item.was)} -> {name}"
-
-
-def _numbers(item: Difference) -> tuple[str, str, str, str, str, str]:
-    """Returns the cells of tokens, padding, still cached, recomputed, one-time cost and cost per 1M requests."""
-    one_time, running = _costs(item)
-    return (
-        _old_and_new(item, "tokens"),
-        _old_and_new(item, "padding"),
-        _count(item, item.still_cached),
-        _count(item, item.recomputed),
-        one_time,
-        running,
+def _cause_blocks(cause: CauseView) -> Iterator[Block]:
+    """Yields place and words of a cause with its changed lines, then its rows."""
+    more = [f"    … and {plural(cause.hidden_lines, 'more line')}"] if cause.hidden_lines else []
+    yield [cause.title, *(f"    {plain_line(line)}" for line in cause.lines), *more]
+    used = [column for column in range(len(COLUMNS)) if any(row.cells[column] for row in cause.rows)]
+    yield Table(
+        header=[COLUMNS[column] for column in used],
+        rows=[[row.cells[column] for column in used] for row in cause.rows],
+        right=[index for index, column in enumerate(used) if column in RIGHT],
+        indent=2,
+        notes={index: row.note for index, row in enumerate(cause.rows) if row.note},
     )
 
 
-def _old_and_new(item: Difference, name: str) -> str:
-    """Returns `1,024`, or `~1,024 -> 1,152` where a number changed, here from an estimate to an exact one."""
-    old, new = (_of_entry(entry, name) for entry in (item.old, item.new))
-    return new or old if old == new or not old or not new else f"{old} -> {new}"
-
-
-def _of_entry(entry: LockEntry | None, name: str) -> str:
-    """Returns a number of tokens of a lock entry, `~` in front of an estimate; nothing where there is no entry."""
-    if entry is None:
-        return ""
-    return f"{'~' if entry.is_estimate and name == 'tokens' else ''}{getattr(entry, name):,}"
-
-
-def _count(item: Difference, tokens: int | None) -> str:
-    """Returns a number of tokens; a question mark where it is unknown, nothing for a removed artifact."""
-    if tokens is None:
-        return "" if item.kind == "removed" else "?"
-    return f"{'~' if item.estimated else ''}{tokens:,}"
-
-
-def _costs(item: Difference) -> tuple[str, str]:
-    """Returns the one-time cost and the cost per 1M requests, in money where there is a price."""
-    if item.cost is None:
-        return "", ""
-    estimate = "~" if item.estimated else ""
-    costs = _cost(item.cost.one_time, "", item.price), _cost(item.cost.per_million, "+", item.price)
-    one_time, running = (cost if cost == "?" else estimate + cost for cost in costs)
-    return one_time, running
-
-
-def _cost(value: float | None, sign: str, price: Price | None) -> str:
-    if value is None:
-        return "?"
-    if price is None:
-        return f"{value:{sign},.0f}"
-    return f"{value * price.input / MILLION:{sign},.4g} {price.currency}"
-
-
-def _first_change(item: Difference) -> str:
-    """Returns the source line and the offsets of the first change."""
-    if item.first is None:
-        return "" if item.shares is None else f"shares its beginning with {item.shares}"
-    source = "" if item.first.source is None else f"{item.first.source.path}:{item.first.source.line}"
-    return " ".join(part for part in (source, f"({_offsets(item.first)})") if part)
-
-
-def _offsets(first: FirstChange) -> str:
-    counts = [("byte", first.byte), ("token", first.token), ("unit", first.unit)]
-    offsets = [f"{name} {value:,}" for name, value in counts if value is not None]
-    return ", ".join([first.part, *offsets] if first.part != "system" or not offsets else offsets)
-
-
-def _source_lines(diff: DiffResult) -> Iterator[str]:
-    for path, keys in diff.sources.items():
-        yield f"{path} changed: {fold_names(prefix for prefix, _ in keys)}"
-
-
-def _unknown_lines(diff: DiffResult) -> Iterator[str]:
-    """Yields each reason why something is unknown, with the artifacts that it is about."""
-    reasons: dict[str, list[str]] = {}
-    for item in diff.differences:
-        if item.why is not None:
-            reasons.setdefault(item.why, []).append(item.prefix)
-    for why, names in reasons.items():
-        yield f"{fold_names(names)}: {why}"
-
-
-def _price_lines(diff: DiffResult) -> Iterator[str]:
-    """Yields the prices that are not the targets' own, each once, with the day of the data."""
-    lines = (
-        f"{item.target}: {price_text(item.price, item.price_origin)}"
-        for item in diff.differences
-        if item.price is not None and item.price_origin is not None and item.cost is not None and item.cost.is_known
-    )
-    yield from dict.fromkeys(lines)
-
-
-def _text_diffs(diff: DiffResult) -> Iterator[list[str]]:
+def _text_diffs(diff: DiffResult) -> Iterator[Block]:
     """Yields the diff of each artifact's text; targets with the same texts share one."""
     seen: set[tuple[str, tuple[str, str]]] = set()
     for item in diff.differences:
         if item.text is not None and item.text[0] != item.text[1] and (item.prefix, item.text) not in seen:
             seen.add((item.prefix, item.text))
-            yield diff_lines(*item.text, name=readable_name(item.prefix))
-
-
-def _summary(diff: DiffResult) -> str:
-    """Returns the number of differences of each kind, and what they do to the cache."""
-    kinds: dict[str, int] = {}
-    for item in diff.differences:
-        kinds[item.kind] = kinds.get(item.kind, 0) + 1
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-    exact = [item for item in diff.differences if not item.estimated and item.still_cached is not None]
-    if not exact:
-        return counts
-    still_cached = sum(item.still_cached or 0 for item in exact)
-    recomputed = sum(item.recomputed or 0 for item in exact)
-    return f"{counts}: {still_cached:,} tokens still cached, {recomputed:,} recomputed"
-
-
-def diff_markdown(diff: DiffResult) -> str:
-    """Returns a table for a comment on a pull request; empty where nothing changed."""
-    if not diff.differences:
-        return ""
-    rows = [
-        (
-            item.kind,
-            code_span(_name(item)),
-            code_span(item.target),
-            *map(markdown_text, _numbers(item)),
-            markdown_text(_first_change(item)),
-        )
-        for item in diff.differences
-    ]
-    legend = (
-        "The one-time cost is what the first request after the change pays in addition, the cost per 1M requests what "
-        "later ones do, in prices of one uncached input token where no currency is shown."
-    )
-    notes = (*_unknown_lines(diff), *_price_lines(diff), *diff.notes)
-    parts = [
-        f"### Prompt cache: {_summary(diff)}",
-        f"Against {code_span(diff.against)}. {legend}",
-        markdown_table([("", *_COLUMNS), *rows], right=_RIGHT),
-        "\n".join(f"- {markdown_text(line)}" for line in _source_lines(diff)),
-        "\n".join(f"- {markdown_text(line)}" for line in notes),
-    ]
-    return "\n\n".join(part for part in parts if part)
+            yield Verbatim(diff_lines(*item.text, name=readable_name(item.prefix)))
 
 
 def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) -> str:

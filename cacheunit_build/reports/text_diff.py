@@ -52,7 +52,12 @@ def _hunks(old: list[str], new: list[str]) -> Iterator[str]:
 def show_white_space(line: str) -> str:
     """Returns a line with trailing spaces as `·`, tabs as `→`, and characters without a shape as their code point."""
     body = line.rstrip(" ")
-    return "".join(map(_shown, body)) + "·" * (len(line) - len(body))
+    return show_characters(body) + "·" * (len(line) - len(body))
+
+
+def show_characters(text: str) -> str:
+    """Returns a text with tabs as `→`, and characters without a shape as their code point."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
 
 
 def _shown(character: str) -> str:

@@ -70,9 +70,16 @@ class Repository:
             CacheunitError: there is none; in a shallow clone the hint says what to fetch.
         """
         _ = self.prefix  # raises outside of a repository
+        revision = self.find(name)
+        if revision is None:
+            raise fail(f'there is no {kinds} "{name}"', hint=self._missing_revision_hint(name, expected))
+        return revision
+
+    def find(self, name: str) -> Revision | None:
+        """Returns the commit that a branch, a tag or an id names; None if there is none, or no repository."""
         commit = self._commit(name)
         if commit is None:
-            raise fail(f'there is no {kinds} "{name}"', hint=self._missing_revision_hint(name, expected))
+            return None
         label = commit[:7] if commit.startswith(name) else f"{name} ({commit[:7]})"
         return Revision(commit=commit, label=label)
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.adapters.storage.project_files import DiskFiles
-from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, read_file, with_context
+from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
 from cacheunit_build.cli.output import (
     append_job_summary,
@@ -18,18 +17,9 @@ from cacheunit_build.cli.output import (
     print_json,
     print_text,
 )
-from cacheunit_build.cli.project_code import encoder_loader
-from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
-from cacheunit_build.domain.protocols import OldVersion
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from cacheunit_build.cli.context import OpenProject
-    from cacheunit_build.diff.diff import Baseline
     from cacheunit_build.diff.results import DiffResult
-    from cacheunit_build.domain.protocols import SourceFiles
     from cacheunit_build.domain.selection import Selection
 
 
@@ -38,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--against",
     metavar="REV|LOCK|DIR",
-    help="Compare with this. Default: where this branch left the main branch, else HEAD.",
+    help="Compare with this; ./NAME is a path. Default: where this branch left the main branch, else HEAD.",
 )
 @click.option("--names", "only_names", is_flag=True, help="Print only the affected prefixes, one a line.")
 @click.option("--text", "texts", is_flag=True, help="Show the rendered texts too, with white space made visible.")
@@ -58,12 +48,13 @@ def diff(
     jobs: int,
 ) -> int:
     """Show what the change since a revision, a lock or another folder does to the cache."""
+    from cacheunit_build.cli.baseline import find_baseline
     from cacheunit_build.diff.diff import diff as compare
 
     if (only_names or texts) and form != "text":
         raise click.UsageError("--names and --text print text: they exclude another --format")
     project = context.project()
-    baseline = _baseline(context.folder, project, against)
+    baseline = find_baseline(context.folder, project, against)
     with ProgressBar(context) as progress:
         result = compare(project.adapters, baseline, selection, progress=progress, jobs=jobs)
     _print_diff(context, _with_prices(context, result, model), form, only_names=only_names, texts=texts)
@@ -84,6 +75,7 @@ def _with_prices(context: Context, result: DiffResult, model: str | None) -> Dif
 
 def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: bool, texts: bool) -> None:
     from cacheunit_build.reports import diff as reports
+    from cacheunit_build.reports.diff_markdown import diff_markdown
 
     for note in result.notes:
         context.remark(f"note: {note}")
@@ -95,60 +87,11 @@ def _print_diff(context: Context, result: DiffResult, form: str, *, only_names: 
     if form == "json":
         print_json(reports.diff_json(result))
     elif form == "markdown":
-        print_escaped(reports.diff_markdown(result))
+        print_escaped(diff_markdown(result))
     elif form == "github":
         print_escaped(reports.diff_annotations(result, context.repository_path))
-        append_job_summary(reports.diff_markdown(result))
+        append_job_summary(diff_markdown(result))
     elif only_names:
         print_text(*result.affected)
     else:
-        print_blocks(reports.diff_blocks(result, texts=texts))
-
-
-def _baseline(folder: Path, project: OpenProject, against: str | None) -> Baseline:
-    """Returns what to compare with: an existing folder or file of that name, else a revision.
-
-    Raises:
-        CacheunitError: there is none of that name, or the folder has no project.
-    """
-    from cacheunit_build.adapters.git.revision import Repository
-    from cacheunit_build.diff.diff import Baseline
-    from cacheunit_build.lockfile.format import parse_lock
-
-    if against == "":
-        raise click.UsageError("--against is empty: name a revision, a lock or a folder")
-    path = None if against is None else folder / against
-    if path is not None and path.is_dir():
-        files = DiskFiles(path)
-        if not files.has_folder("prefixes") and not _has_project_file(files):
-            raise fail(f'there is no project in "{against}"', hint="name a folder with manifests or settings")
-        return Baseline(label=str(against), old_version=lambda: _old_version(project, files))
-    if path is not None and path.is_file():
-        return Baseline(label=str(against), lock=parse_lock(read_file(path), str(against)))
-    repository = Repository(project.root)
-    revision = repository.base() if against is None else repository.revision(against, "revision, file or folder")
-    committed = repository.files(revision)
-    texts = committed.links_as_text(lambda file: _text_of_file(project.root / file))
-    notes = (
-        *(() if revision.note is None else (revision.note,)),
-        *(f"{file} is a link in {revision.label}, but a text file here (core.symlinks=false)" for file in texts),
-    )
-    return Baseline(label=revision.label, old_version=lambda: _old_version(project, committed), notes=notes)
-
-
-def _text_of_file(file: Path) -> bytes | None:
-    """Returns the bytes of a file that is no link; None where there is none."""
-    return file.read_bytes() if file.is_file() and not file.is_symlink() else None
-
-
-def _has_project_file(files: DiskFiles) -> bool:
-    return any(files.read(name) is not None for name in (*SETTINGS_FILES, LOCK_FILE))
-
-
-def _old_version(project: OpenProject, files: SourceFiles) -> OldVersion:
-    """Returns an older version of the project, with the vocabularies that are loaded already."""
-    return OldVersion(
-        files=files,
-        tokenizers=project.tokenizers.with_project_files(files.read),
-        encoder=encoder_loader(project.files, files, refused=project.no_project_code),
-    )
+        print_blocks(reports.diff_blocks(result, texts=texts, everything=context.verbose))
