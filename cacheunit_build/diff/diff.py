@@ -80,6 +80,7 @@ def diff(
         hits_per_miss=compiled.settings.hits_per_miss,
         faults=old.faults,
         notes=(*baseline.notes, *old.notes, *_lock_note(old), *_version_note(old.locked)),
+        snapshot=new.snapshot,
     )
 
 
