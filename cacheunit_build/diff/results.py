@@ -10,8 +10,8 @@ from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from cacheunit_build.domain.cache_results import Cost
     from cacheunit_build.diff.snapshot import Snapshot
+    from cacheunit_build.domain.cache_results import Cost
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
     from cacheunit_build.domain.prices import PriceOrigin

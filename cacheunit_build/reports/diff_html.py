@@ -14,12 +14,12 @@ from cacheunit_build.reports.shown_artifacts import ShownArtifacts, recomputed
 from cacheunit_build.reports.unit_strip import legend
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cacheunit_build.diff.results import Difference, DiffResult
     from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.reports.diff_cells import Row
-    from cacheunit_build.reports.diff_page import CauseView, DiffPage
+    from cacheunit_build.reports.diff_page import CauseView
     from cacheunit_build.reports.shown_artifacts import ShownText
     from cacheunit_build.reports.unit_strip import Cells, UnitStrip
     from cacheunit_build.reports.word_diff import MarkedLine
@@ -107,7 +107,11 @@ def diff_html(diff: DiffResult, *, everything: bool = False) -> str:
     artifacts = ShownArtifacts(diff.snapshot)
     items = [item for cause in page.causes for item in cause.differences]
     ids = artifacts.ids(items, everything=everything)
-    causes = _causes(page, artifacts, ids, everything=everything)
+    views = _Causes(artifacts, ids, len(items) if everything else _MOST_ROWS)
+    causes = tuple(
+        views.view(cause, f"cause-{index}", is_open=index == 1 or len(page.causes) <= _MOST_OPEN)
+        for index, cause in enumerate(page.causes, 1)
+    )
     view = _DiffView(
         decision=page.summary.decision,
         summary=f"Against {page.against}. {page.counts}.",
@@ -133,60 +137,53 @@ def _texts_line(shown: int, known: int) -> str:
     return f"The texts of {shown:,} of {plural(known, 'artifact')} are in this page: {rest}."
 
 
-def _causes(
-    page: DiffPage, artifacts: ShownArtifacts, ids: Mapping[ArtifactKey, str], *, everything: bool
-) -> tuple[_CauseView, ...]:
-    views = []
-    shown: set[str] = set()
-    for index, cause in enumerate(page.causes, 1):
-        own = [item for item in sorted(cause.differences, key=recomputed, reverse=True) if item.key in ids]
-        new = {ids[item.key]: item for item in reversed(own) if ids[item.key] not in shown}
-        shown |= set(new)
-        texts = tuple(
-            artifacts.shown(item, id_) for id_, item in sorted(new.items(), key=lambda pair: own.index(pair[1]))
-        )
-        views.append(
-            _cause(
-                cause,
-                artifacts,
-                ids,
-                texts=texts,
-                index=index,
-                is_open=index == 1 or len(page.causes) <= _MOST_OPEN,
-                most=len(cause.differences) if everything else _MOST_ROWS,
-            )
-        )
-    return tuple(views)
+class _Causes:
+    """Makes the views of causes in order, so that each text is in the page once.
 
+    Args:
+        artifacts: their texts and units.
+        ids: the ids of the texts that are shown.
+        most_rows: the most artifacts of one cause that have a row of their own.
+    """
 
-def _cause(
-    cause: CauseView,
-    artifacts: ShownArtifacts,
-    ids: Mapping[ArtifactKey, str],
-    *,
-    texts: tuple[ShownText, ...],
-    index: int,
-    is_open: bool,
-    most: int,
-) -> _CauseView:
-    items = sorted(cause.differences, key=recomputed, reverse=True)
-    strip, strip_of = _worst(items, artifacts) if items else (None, "")
-    hidden = len(items) - most
-    return _CauseView(
-        id=f"cause-{index}",
-        place=cause.place,
-        what=cause.what,
-        count=plural(len(items), "artifact") if items else "",
-        is_open=is_open,
-        lines=cause.lines,
-        hidden=f"… and {plural(cause.hidden_lines, 'more line')}; -v shows all" if cause.hidden_lines else "",
-        row=_table(cause.rows, f"What this change does to {plural(len(items), 'artifact')}") if items else None,
-        strip=strip,
-        strip_of=strip_of,
-        artifacts=_artifacts(items[:most], ids, f"cause {index}") if len(items) > 1 else None,
-        more=f"… and {plural(hidden, 'more artifact')}; -v shows all" if hidden > 0 else "",
-        texts=texts,
-    )
+    def __init__(self, artifacts: ShownArtifacts, ids: Mapping[ArtifactKey, str], most_rows: int) -> None:
+        self._artifacts = artifacts
+        self._ids = ids
+        self._most_rows = most_rows
+        self._shown: set[str] = set()
+
+    def view(self, cause: CauseView, id_: str, *, is_open: bool) -> _CauseView:
+        """Returns the view of a cause, with the texts that none before it shows."""
+        items = sorted(cause.differences, key=recomputed, reverse=True)
+        strip, strip_of = _worst(items, self._artifacts) if items else (None, "")
+        rows, hidden = items[: self._most_rows], len(items[self._most_rows :])
+        return _CauseView(
+            id=id_,
+            place=cause.place,
+            what=cause.what,
+            count=plural(len(items), "artifact") if items else "",
+            is_open=is_open,
+            lines=cause.lines,
+            hidden=f"… and {plural(cause.hidden_lines, 'more line')}; -v shows all" if cause.hidden_lines else "",
+            row=_table(cause.rows, f"Cost of {id_}") if items else None,
+            strip=strip,
+            strip_of=strip_of,
+            artifacts=self._rows(rows, f"Artifacts of {id_}") if len(items) > 1 else None,
+            more=f"… and {plural(hidden, 'more artifact')}; -v shows all" if hidden else "",
+            texts=tuple(self._texts(items)),
+        )
+
+    def _rows(self, items: Sequence[Difference], caption: str) -> TableView:
+        """Returns a table with a row for each artifact, which leads to its text."""
+        links = {index: self._ids[item.key] for index, item in enumerate(items) if item.key in self._ids}
+        return _table(list(artifact_rows(items)), caption, links)
+
+    def _texts(self, items: Sequence[Difference]) -> Iterator[ShownText]:
+        for item in items:
+            id_ = self._ids.get(item.key)
+            if id_ is not None and id_ not in self._shown:
+                self._shown.add(id_)
+                yield self._artifacts.shown(item, id_)
 
 
 def _worst(items: Sequence[Difference], artifacts: ShownArtifacts) -> tuple[UnitStrip | None, str]:
@@ -198,11 +195,6 @@ def _worst(items: Sequence[Difference], artifacts: ShownArtifacts) -> tuple[Unit
         return None, f"{name}: {artifacts.remark(item)}"
     more = f", and {len(items) - 1:,} more" if len(items) > 1 else ""
     return strip, f"{name}{more}"
-
-
-def _artifacts(items: Sequence[Difference], ids: Mapping[ArtifactKey, str], name: str) -> TableView:
-    links = {index: ids[item.key] for index, item in enumerate(items) if item.key in ids}
-    return _table(list(artifact_rows(items)), f"Artifacts of {name}", links)
 
 
 def _table(rows: Sequence[Row], caption: str, links: Mapping[int, str] | None = None) -> TableView:

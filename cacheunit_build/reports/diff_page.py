@@ -30,7 +30,7 @@ class PageLimits:
     Attributes:
         causes: the most causes, of those with rows and of the others; None for all.
         lines: the most changed lines of a cause; None for all.
-        whole: whether lines are shown in full; else only the words around those that differ, and the start of long ones.
+        whole: whether lines are in full; else with the words around those that differ, and the start of long ones.
         each: whether there is a row for each artifact; else one for each cause.
     """
 

@@ -1,4 +1,4 @@
-"""The artifacts of a diff whose texts and units a page shows: which ones, each once, and what is to be known of them."""
+"""The artifacts of a diff that open to their texts and units in a page: which ones, and each text once."""
 
 from __future__ import annotations
 
