@@ -126,12 +126,13 @@ def _pieces(text: FramedText) -> Iterator[Piece]:
     begun = 0  # tokens that begin in front of the run
     place = 0
     for line in text.lines:
+        ends = _ends(line.runs)
         for index, run in enumerate(line.runs):
             place += len(run.text)
             until = bisect_left(text.offsets, place) if text.offsets else 0
             last_unit = None if before is None else before.unit
             yield Piece(
-                text=_visible(run.text, is_last=index == len(line.runs) - 1),
+                text=_visible(run.text, is_end=index >= ends),
                 style=_style(run),
                 tokens=until - begun if text.offsets else None,
                 part=run.part if before is None or before.part != run.part else "",
@@ -141,10 +142,23 @@ def _pieces(text: FramedText) -> Iterator[Piece]:
             before, begun = run, until
 
 
-def _visible(text: str, *, is_last: bool) -> str:
-    """Returns characters of a line as they are shown; the line end only where nothing else is."""
+def _ends(runs: Sequence[TextRun]) -> int:
+    """Returns the index of the first run of a line behind which nothing but spaces follows."""
+    index = len(runs) - 1
+    while index > 0 and not runs[index].text.strip(" \n"):
+        index -= 1
+    return index
+
+
+def _visible(text: str, *, is_end: bool) -> str:
+    """Returns characters of a line as they are shown; the line end only where nothing else is.
+
+    Args:
+        text: the characters.
+        is_end: whether nothing but spaces follows in the line.
+    """
     body = text.removesuffix("\n")
-    return (show_white_space(body) if is_last else show_characters(body)) or (_LINE_END if text else "")
+    return (show_white_space(body) if is_end else show_characters(body)) or (_LINE_END if text else "")
 
 
 def _style(run: TextRun) -> str:
