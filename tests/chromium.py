@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Dialog, Page
 
 FLAGS = (
     "--no-sandbox",
@@ -63,8 +63,12 @@ class Watched:
         """Notes from now on what a page does."""
         page.on("console", lambda message: self.errors.append(message.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("dialog", lambda dialog: (self.errors.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", self._refuse)
         page.on("request", lambda request: self.requests.append(request.url))
+
+    def _refuse(self, dialog: Dialog) -> None:
+        self.errors.append(dialog.message)
+        dialog.dismiss()
 
 
 class OpenPage(Protocol):
@@ -99,4 +103,6 @@ def violations(page: Page) -> list[str]:
     """Returns what axe-core finds wrong in a page: the rule, and the elements."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     found = axe.Axe().run(page).response["violations"]
-    return [f"{item['id']}: {node['html']} {node.get('failureSummary', '')}" for item in found for node in item["nodes"]]
+    return [
+        f"{item['id']}: {node['html']} {node.get('failureSummary', '')}" for item in found for node in item["nodes"]
+    ]

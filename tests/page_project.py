@@ -32,10 +32,12 @@ TOOLS = (
 def write_project(project: Project) -> Path:
     """Writes a project, and a copy of it that is then older by an edited rule; returns the folder of the copy."""
     text = f"{{% raw %}}{HOSTILE}{{% endraw %}}\n{INVISIBLE}\n日本語で答える。\n"
+    goodbye = "Goodbye, dear {{ name }}, says the agent."
+    agent = f"You are an agent.\n{text}{{% include 'rules.j2' %}}\n{goodbye}\n"
     project.write(
         {
             "cacheunit.toml": TARGETS,
-            "templates/agent.j2": f"You are an agent.\n{text}{{% include 'rules.j2' %}}\nGoodbye, dear {{{{ name }}}}, says the agent.\n",
+            "templates/agent.j2": agent,
             "templates/rules.j2": RULES,
             "templates/guess.j2": "Guess.\n{% include 'rules.j2' %}\n",
             "tools.json": TOOLS,

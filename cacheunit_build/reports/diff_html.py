@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _LIMITS = PageLimits(causes=40, lines=40, whole=True)
 _EVERYTHING = PageLimits(whole=True)
-_MOST_ROWS = 200
-"""The most artifacts of one cause that have a row of their own, if not everything is asked for."""
+_MOST_ROWS = 1_000
+"""The most artifacts of all causes that have a row of their own, if not everything is asked for."""
 _MOST_OPEN = 3
 """Up to so many causes are open in the page; of more, the first one is."""
 
@@ -143,20 +143,21 @@ class _Causes:
     Args:
         artifacts: their texts and units.
         ids: the ids of the texts that are shown.
-        most_rows: the most artifacts of one cause that have a row of their own.
+        most_rows: the most artifacts of all causes that have a row of their own.
     """
 
     def __init__(self, artifacts: ShownArtifacts, ids: Mapping[ArtifactKey, str], most_rows: int) -> None:
         self._artifacts = artifacts
         self._ids = ids
-        self._most_rows = most_rows
+        self._rows_left = most_rows
         self._shown: set[str] = set()
 
     def view(self, cause: CauseView, id_: str, *, is_open: bool) -> _CauseView:
         """Returns the view of a cause, with the texts that none before it shows."""
         items = sorted(cause.differences, key=recomputed, reverse=True)
         strip, strip_of = _worst(items, self._artifacts) if items else (None, "")
-        rows, hidden = items[: self._most_rows], len(items[self._most_rows :])
+        rows, hidden = items[: self._rows_left], len(items[self._rows_left :])
+        self._rows_left -= len(rows)
         return _CauseView(
             id=id_,
             place=cause.place,

@@ -73,8 +73,8 @@ class ShownArtifacts:
     def remark(self, item: Difference) -> str:
         """Returns why the units of an artifact are not known; empty where they are."""
         if item.new is None:
-            return "removed: it has no units any more"
-        return _remark(*self._divided(item)) if self.is_compiled(item) else "its sources are not compiled here"
+            return "removed, so that nothing of it is cached"
+        return _remark(*self._divided(item)) if self.is_compiled(item) else "its text is not known"
 
     def is_compiled(self, item: Difference) -> bool:
         """Returns whether the text of an artifact is known."""
