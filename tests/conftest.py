@@ -229,10 +229,10 @@ def copy_project(project: Project) -> Callable[[str], Project]:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
+def golden(request: pytest.FixtureRequest) -> Callable[[str | Path, bytes], None]:
     """Returns a function that compares bytes with a golden file, or writes it if --rewrite-goldens is given."""
 
-    def compare(path: str, actual: bytes) -> None:
+    def compare(path: str | Path, actual: bytes) -> None:
         file = PROJECTS / path
         if request.config.getoption("--rewrite-goldens"):
             if not file.is_file() or file.read_bytes() != actual:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cacheunit_build.cli.colours import Colours
 from cacheunit_build.diff.change_words import example_words, text_words, tool_words
 from cacheunit_build.diff.request_price import request_price
 from cacheunit_build.diff.results import ChangedLines, Difference, DiffResult
@@ -207,6 +208,33 @@ def test_a_renamed_folder_with_an_edited_partial_is_renamed_and_edited_each_to_i
     assert {item["what"] for item in report(project, copy)["changes"]} == {"added", "removed"}
 
 
+def test_a_new_partial_is_named_by_its_line_with_the_text_that_it_adds(shop: tuple[Project, Path]) -> None:
+    project, copy = shop
+    project.write({"templates/partials/new.j2": "{# A comment. -#}\nBe kind.\n"})
+    project.edit("templates/two.j2", "Two.\n", "Two.\n{% include 'partials/new.j2' %}\n")
+    assert causes(project, copy) == [
+        ("templates/partials/new.j2:2", "text edited", ["desk/two"]),
+        ("templates/two.j2:2", "also changed", []),
+    ]
+    assert "text edited\n    {+Be kind.+}\n" in project.run("diff", "--against", copy).out
+
+
+def test_a_selected_prefix_is_not_taken_for_a_moved_one(shop: tuple[Project, Path]) -> None:
+    """The old version is compiled as a whole: a file that is not selected now is still there."""
+    project, copy = shop
+    project.write({"prefixes/shop/two.yaml": project.read("prefixes/desk/two.yaml")})
+    changed = report(project, copy, "shop/two")
+    assert {(item["what"], item["was"]) for item in changed["changes"]} == {("added", None)}
+    assert [item["path"] for item in changed["sources"]] == ["prefixes/shop/two.yaml"]
+
+
+def test_without_a_difference_no_request_changes(shop: tuple[Project, Path]) -> None:
+    project, copy = shop
+    summary = report(project, copy)["summary"]
+    assert (summary["changed"], summary["tokens"]) == (0, {"old": 0, "new": 0})
+    assert summary["decision"] == "no request changes"
+
+
 def test_a_removed_prefix_has_no_further_changes(shop: tuple[Project, Path]) -> None:
     project, copy = shop
     for path in ("prefixes/desk/two.yaml", "templates/two.j2"):
@@ -349,6 +377,32 @@ WORDS = [
 def test_words_that_differ_are_marked(old: list[str], new: list[str], shown: list[str]) -> None:
     lines = marked_lines([ChangedLines(old=tuple(old), new=tuple(new))])
     assert list(map(plain_line, lines)) == shown
+
+
+def test_many_lines_are_not_compared_word_by_word() -> None:
+    old, new = ([f"line {number} {word}" for number in range(20_000)] for word in ("old", "new"))
+    lines = marked_lines([ChangedLines(old=tuple(old), new=tuple(new))])
+    assert [plain_line(lines[index]) for index in (0, 20_000)] == ["[-line 0 old-]", "{+line 0 new+}"]
+
+
+def test_changed_words_have_colours_and_the_line_to_decide_by_has_none() -> None:
+    colours = Colours()
+    assert colours.line("    Be [-kind-]{+fair+}.") == "    Be \x1b[31m[-kind-]\x1b[0m\x1b[32m{+fair+}\x1b[0m."
+    assert colours.line("-12 tokens in 1 artifact") == "-12 tokens in 1 artifact"
+    assert colours.verbatim("-gone") == "\x1b[31m-gone\x1b[0m"
+
+
+def test_compared_with_a_lock_the_change_of_a_rule_is_told_from_an_edited_text(shop: tuple[Project, Path]) -> None:
+    project, _ = shop
+    project.build()
+    lock = project.root.parent / "old.lock"
+    shutil.copy(project.path("cacheunit.lock"), lock)
+    project.edit("cacheunit.toml", "read = 0.1", "read = 0.2")
+    names = [*ONE, "desk/two"]
+    assert causes(project, lock) == [(None, "rule of the target changed: read 0.1 → 0.2", names)]
+    project.edit("cacheunit.toml", "read = 0.2", "read = 0.1")
+    project.edit("templates/two.j2", "The end of two.", "The end.")
+    assert causes(project, lock) == [(None, "text edited", ["desk/two"])]
 
 
 def test_v_shows_a_row_for_each_artifact_and_every_line(shop: tuple[Project, Path]) -> None:

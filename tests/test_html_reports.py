@@ -107,7 +107,7 @@ def test_a_page_shows_charts_tables_and_what_could_not_be_read(page: str) -> Non
     assert "1,000 → 2,300" in text
     assert "+1,000 in " in text
     assert "removed: gone@x=<i> in " in text
-    assert "unchanged: same" in text
+    assert "tokens unchanged: same" in text
     assert "the lock has merge-conflict markers (line 1)" in text
     assert "Table: 3 changes" in text
     assert page.count("<polyline") == 2
@@ -148,7 +148,7 @@ def test_a_shallow_clone_is_noted_in_the_page() -> None:
 
 def test_a_page_of_what_never_changed_has_no_chart() -> None:
     parsed = Page(log_page(read_history(A)))
-    assert "unchanged: a" in parsed.text
+    assert "tokens unchanged: a" in parsed.text
     assert "figure" not in {tag for tag, _ in parsed.tags}
 
 
@@ -170,6 +170,8 @@ def test_every_page_has_the_base() -> None:
 def test_a_name_that_a_page_does_not_have_is_an_error() -> None:
     with pytest.raises(UndefinedError):
         render("log.html.j2", object())
+    with pytest.raises(UndefinedError):
+        _environment().from_string("{{ view.missing }}").render(view=object())
 
 
 def test_parts_show_texts_as_texts() -> None:

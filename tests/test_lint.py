@@ -64,6 +64,8 @@ REPORTED = [
         *("CU106", "warning", "Checksum of the rules: 9e107d9d372bb6826bd81d3542a419d6"),
         "9e107d9d372bb6826bd81d3542a419d6",
     ),
+    ("CU108", "error", "Answer request req_8f3a2b1c now.", "req_8f3a2b1c"),
+    ("CU109", "warning", "Your version is v1.2.3-14-g1a2b3c4.", "v1.2.3-14-g1a2b3c4"),
     ("CU201", "warning", "The notes are in /home/shopdesk/notes/shop.", "/home/shopdesk/notes/shop"),
     ("CU201", "warning", r"The notes are in C:\Users\shopdesk\notes.", r"C:\Users\shopdesk\notes"),
     ("CU201", "warning", "Files lie below /scratch/run7/work now.", "/scratch/run7/work"),

@@ -20,7 +20,16 @@ REPEATED = (
     *("a", " ", "1", "[", "<", "-----", "`", "\n", "&", "a.", "a@", "{", "{{", "/home/", "\\u00", "0x", "12:", "2026-"),
     *("123 ", "\U000e0041", "\u200d", "\ufe0f", "\u200b", "2026-11-30 ", "Nov 3, 2026 ", "x.lan ", "10.20.30.40 "),
     *("&amp;", "\x1b", "\u202e", "12:34:56Z ", "1795993363 ", "C:\\Users\\", "```a\n", "::\n\n  a\n", "<example>"),
-    *("<!--", "<!-- -->", "---\n", "---\na: b\n"),
+    *("<!--", "<!-- -->", "---\n", "---\na: b\n", "today is Monday ", "今日は月曜日", "30 Nov 2026 ", "Mon Nov 30 "),
+    *(
+        "req_8f3a2b1c ",
+        "commit: 1a2b3c4 ",
+        "On branch main ",
+        "1.2-3-g1a2b3c4 ",
+        "%TEMP%\\x8fj2 ",
+        "3:22 PM ",
+        "\uff12\uff10",
+    ),
 )
 
 
@@ -72,6 +81,19 @@ def test_an_example_element_ends_at_the_next_end_of_its_name() -> None:
     segment = Segment(kind="system", text=text)
     assert [segment.in_example(text.index(mark)) for mark in "xyz"] == [True, True, False]
     assert not segment.in_example(text.index("</bad"))
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        *("2026", "0", "1a", "a.", "Nov ", "30. ", "\u73fe\u5728", "\u3007", "today is ", "the current date ", "req_"),
+        *("ID: ", "On branch a", "+g", "-1-g", "/home/", "C:\\Users\\a\\", "as of ", "15\u6642", "12:", "1\n"),
+        "Your branch and '",
+    ],
+)
+def test_volatile_text_is_searched_for_in_linear_time(repeated: str) -> None:
+    text = f"{repeated * (HUGE // len(repeated))}\nToday is 2026-11-30."
+    assert [match.rule.code for match in _text_matches(Segment(kind="system", text=text))][-1] == "CU102"
 
 
 @pytest.mark.parametrize("repeated", ["/", "://", "sk-", "BEGIN PRIVATE KEY"])

@@ -127,6 +127,102 @@ def test_the_prefixes_of_this_repository_have_no_errors(cacheunit: Cacheunit, py
     assert ran.code == 0, ran.out
 
 
+# Settings
+
+
+def test_strict_fails_for_warnings_and_not_for_info(shop: Project) -> None:
+    assert shop.run("lint", "--strict", "--ignore", "CU101").code == 1
+    assert shop.run("lint", "--strict", "--ignore", "CU101,CU102,CU203").code == 0
+    shop.write({"templates/a.md.j2": "For example: 2026-11-30\n"})
+    ran = shop.run("lint", "--strict")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "0 errors, 0 warnings, 1 info")
+
+
+def test_settings_make_lint_strict_and_the_command_line_wins(shop: Project) -> None:
+    shop.write({"cacheunit.toml": "[lint]\nstrict = true\n"})
+    assert shop.run("lint", "--select", "CU102").code == 1
+    assert shop.run("lint", "--select", "CU102", "--no-strict").code == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "expected"),
+    [
+        ('select = ["CU1"]', (), ["CU101", "CU102"]),
+        ('select = ["volatile"]\nignore = ["date"]', (), ["CU101"]),
+        ('select = ["CU1"]', ("--select", "CU2"), ["CU203"]),
+        ('select = ["CU101"]', ("--ignore", "CU1"), []),
+        ('ignore = ["CU102"]', ("--ignore", "CU203"), ["CU101"]),
+        ('ignore = ["CU102"]', ("--select", "CU102"), ["CU102"]),
+        ('ignore = ["CU102"]', ("--select", "CU1"), ["CU101"]),
+        ('ignore = ["CU1"]', ("--select", "CU102"), ["CU102"]),
+    ],
+)
+def test_settings_select_rules_and_the_command_line_wins(
+    shop: Project, settings: str, arguments: tuple[str, ...], expected: list[str]
+) -> None:
+    shop.write({"cacheunit.toml": f"[lint]\n{settings}\n"})
+    assert lint_codes(shop, *arguments) == expected
+
+
+def severities(project: Project, *arguments: str) -> dict[str, str]:
+    ran = project.run("lint", "--format", "json", *arguments)
+    return {violation["code"]: violation["severity"] for violation in ran.json["findings"]}
+
+
+def test_settings_replace_the_usual_severity_of_rules(shop: Project) -> None:
+    shop.write({"cacheunit.toml": '[lint.severity]\nCU1 = "info"\ndate = "error"\n'})
+    assert severities(shop) == {"CU101": "info", "CU102": "error", "CU203": "warning"}
+    assert shop.run("lint", "--ignore", "CU102").code == 0
+    assert shop.run("lint", "--select", "CU102").code == 1
+
+
+def test_a_milder_or_more_severe_case_of_a_rule_stays_one_step_away_from_its_severity(shop: Project) -> None:
+    shop.write({"templates/a.md.j2": "For example: 2026-11-30\n", "cacheunit.toml": '[lint.severity]\nCU102="error"\n'})
+    assert severities(shop) == {"CU102": "warning"}
+    shop.write({"templates/a.md.j2": "Today is 2026-11-30.\n", "cacheunit.toml": '[lint.severity]\nCU102="info"\n'})
+    assert severities(shop, "--select", "CU102") == {"CU102": "warning"}
+
+
+def test_the_gate_decides_by_the_usual_severity_of_a_rule_whatever_the_settings_make_of_it(shop: Project) -> None:
+    shop.write({"cacheunit.toml": 'gate = ["CU102"]\n[lint.severity]\nCU102 = "info"\n'})
+    ran = shop.run("build")
+    assert (ran.code, ran.err.startswith("error: templates/a.md.j2:2: CU102")) == (2, True)
+    shop.write({"templates/a.md.j2": "For example: 2026-11-30\n"})
+    shop.write({"cacheunit.toml": 'gate = ["CU102"]\n[lint.severity]\nCU102 = "error"\n'})
+    assert shop.run("build").code == 0
+
+
+def test_each_unknown_rule_of_the_settings_is_a_fault_with_its_line_and_a_hint(shop: Project) -> None:
+    lines = ['gate = ["CU9"]', "[lint]", 'select = ["tiemstamp"]', 'ignore = ["CU1",', '"xx"]', "[lint.severity]"]
+    shop.write({"cacheunit.toml": "\n".join([*lines, 'dates = "info"', 'CU102 = "info"', 'date = "error"', ""])})
+    ran = shop.run("lint")
+    assert (ran.code, ran.out) == (2, "")
+    faults = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert faults == [
+        'error: cacheunit.toml:3: unknown rule "tiemstamp" in "lint.select"',
+        'error: cacheunit.toml:4: unknown rule "xx" in "lint.ignore"',
+        'error: cacheunit.toml:7: unknown rule "dates" in "lint.severity"',
+        'error: cacheunit.toml:9: "date" and "CU102" in "lint.severity" are the same rule',
+        'error: cacheunit.toml:1: unknown rule "CU9"',
+    ]
+    assert ran.err.count("hint: did you mean ") == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('severity = {CU1 = "off"}', "\"lint.severity.CU1\" must be 'error', 'warning' or 'info', not 'off'"),
+        ("strict = 1", '"lint.strict" must be true or false, not 1'),
+        ('selct = ["CU1"]', 'unknown key "selct"'),
+        ('select = "CU1"', "\"lint.select\" must be a list, not 'CU1'"),
+    ],
+)
+def test_wrong_values_of_lint_settings_are_faults_with_their_line(shop: Project, settings: str, message: str) -> None:
+    shop.write({"cacheunit.toml": f"[lint]\n{settings}\n"})
+    ran = shop.run("lint")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, f"error: cacheunit.toml:2: {message}")
+
+
 # Formats
 
 
@@ -149,10 +245,97 @@ def violation(message: str = "message", **other: Any) -> Violation:
     return Violation(**fields | other)
 
 
-def test_text_shows_how_many_prefixes_have_a_violation() -> None:
-    assert "message (in 2 prefixes)" in plain_text(
-        lint_blocks(LintResult(violations=(violation(prefixes=("a", "b")),)))
+def shown(*violations: Violation, verbose: bool = False, width: int = 100) -> list[str]:
+    return plain_text(lint_blocks(LintResult(violations=violations), verbose=verbose), width).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "expected"),
+    [
+        (("a",), "message"),
+        (("a", "b"), "message (in a, b)"),
+        (("a@x=1", "a@x=2", "b"), "message (in a ×2, b)"),
+    ],
+)
+def test_text_folds_the_prefixes_and_variants_that_have_a_violation(prefixes: tuple[str, ...], expected: str) -> None:
+    assert shown(violation(variants=prefixes))[0] == f"templates/a.md.j2:3:5: error CU101: {expected}"
+
+
+def test_text_has_one_row_for_the_same_finding_in_many_places_and_verbose_has_all() -> None:
+    violations = [violation(line=line) for line in range(1, 27)]
+    assert shown(*violations)[0] == "templates/a.md.j2:1, 2, 3 and 23 more: error CU101: message"
+    assert "CU101: message" not in "\n".join(shown(*violations)[1:])
+    assert [line for line in shown(*violations, verbose=True) if line.endswith("CU101: message")] == [
+        f"templates/a.md.j2:{line}:5: error CU101: message" for line in range(1, 27)
+    ]
+
+
+def test_text_folds_more_than_three_messages_of_a_rule_in_a_file_and_keeps_severities_apart() -> None:
+    three = [violation(f"message {line}", line=line) for line in range(1, 4)]
+    assert [line.rpartition(": ")[2] for line in shown(*three)[:3]] == ["message 1", "message 2", "message 3"]
+    milder = violation("mild", line=9, severity="warning")
+    lines = shown(*three, violation("message 4", line=7, prefixes=("b",)), milder)
+    assert lines[:2] == [
+        "templates/a.md.j2:1, 2, 3 and 1 more: error CU101: message 1, and 3 more like it (in a, b)",
+        "templates/a.md.j2:9:5: warning CU101: mild",
+    ]
+    assert lines[-1] == "4 errors, 1 warning, 0 info"
+
+
+def test_text_folds_the_targets_of_a_finding() -> None:
+    violations = [violation(f"for {name}: few tokens", code="CU403", target=name) for name in ("x", "y", "z")]
+    assert shown(*violations)[0] == (
+        "templates/a.md.j2:3: error CU403: for x: few tokens, and 2 more like it (3 targets)"
     )
+
+
+def test_text_shows_the_first_twenty_files_of_a_rule_and_how_many_more() -> None:
+    violations = [violation(path=f"templates/{number:02d}.md.j2") for number in range(25)]
+    lines = shown(*violations)
+    assert lines[19] == "templates/19.md.j2:3:5: error CU101: message"
+    assert lines[20] == "error CU101: 5 more in 5 files; -v shows all"
+    assert len([line for line in shown(*violations, verbose=True) if "CU101: message" in line]) == 25
+
+
+def test_each_hint_is_shown_once() -> None:
+    usual = RULES["CU101"].hint
+    lines = shown(*(violation(line=line) for line in (1, 2)), violation("other"))
+    assert [line for line in lines if "do it" in line] == ["CU101  timestamp  do it"]
+    lines = shown(violation("x", line=1), violation("y", line=2, hint=usual), violation("z", line=3, hint="do it"))
+    assert [line for line in lines if "do it" in line or usual in line] == [
+        "  hint: do it",
+        f"CU101  timestamp  {usual}",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+def test_no_line_of_the_text_is_wider_than_the_width(width: int) -> None:
+    long = violation("word " * 60, path=f"templates/{'folder/' * 20}a.md.j2", hint="a hint " * 30)
+    assert max(map(len, shown(long, violation("x" * 300, hint="h" * 300), width=width))) <= width
+
+
+def test_variants_and_targets_are_folded_in_text_and_json_keeps_every_violation(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    day = "Day 2026-11-30, a long line of text. "
+    project.write(
+        {
+            "prefixes/support/agent.yaml": (
+                "system: agent.md.j2\npadding: 'off'\ntargets: [openai, qwen, mistral]\n"
+                f"matrix: {{locale: [{', '.join(f'l{number}' for number in range(29))}]}}\n"
+            ),
+            "templates/agent.md.j2": f"{day * 26}\nserver{{{{ locale }}}}.corp.local\n",
+        }
+    )
+    ran = project.run("lint")
+    lines = ran.out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert len(lines) < 30
+    assert "and 28 more like it (in support/agent ×29)" in re.sub(r"\n +", " ", ran.out)
+    codes = lint_codes(project)
+    assert codes.count("CU202") == 29
+    assert len(codes) > 29
 
 
 def test_output_to_a_pipe_has_no_colour(shop: Project) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +23,7 @@ from cacheunit_build.reports.sparkline import means, sampled, sparkline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from conftest import Cacheunit, CommandResult
 
@@ -392,7 +392,7 @@ def test_several_artifacts_are_a_row_a_prefix_and_target_with_the_largest_growth
         "e       tokens        ~640 → ~700         ▁█    ~+60        0    ~100 %\n"
         f'  ~+60 in {second} 2026-01-02 "Edit 1"\n'
         "\n"
-        "unchanged: same\n"
+        "tokens unchanged: same\n"
         f'removed: gone in {second} 2026-01-02 "Edit 1"\n'
         "\n"
         "2 commits changed these artifacts from 2026-01-01 to 2026-01-02\n"
@@ -404,7 +404,14 @@ def test_several_artifacts_are_a_row_a_prefix_and_target_with_the_largest_growth
         lock({"a@plan=x": entry("x2", 6), "a@plan=y": entry("y2", 14)}),
     )
     assert "\n  +9 of a@plan=y for blocks in " in run_log(cacheunit, tmp_path / "other").out
-    assert ["a@plan=x" in verbose, "a@plan=y" in verbose, "unchanged" in verbose] == [True, True, False]
+    assert ["a@plan=x" in verbose, "a@plan=y" in verbose, "tokens unchanged" in verbose] == [True, True, False]
+
+
+def test_a_prefix_that_was_added_later_is_shown_with_its_commit(cacheunit: Cacheunit, tmp_path: Path) -> None:
+    commit_locks(tmp_path, A, lock({"a": entry("a1", 250), "b": entry("b", 9)}))
+    second = git(tmp_path, "rev-parse", "--short=7", "HEAD")
+    out = run_log(cacheunit, tmp_path).out
+    assert f'  added in {second} 2026-01-02 "Edit 1"\n\ntokens unchanged: a\n' in out
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100])
@@ -420,7 +427,7 @@ def test_the_report_fits_the_width(
     for arguments in ([], [f"{next(iter(names))}"]):
         lines = run_log(cacheunit, tmp_path, *arguments).out.split("\n")
         assert max(map(len, lines)) <= columns
-        assert len(lines) <= 50
+        assert len(lines) <= 40
 
 
 def test_json_has_every_commit_and_point(cacheunit: Cacheunit, tmp_path: Path) -> None:
@@ -544,6 +551,23 @@ def test_a_lock_that_the_clone_lacks_is_reported(cacheunit: Cacheunit, tmp_path:
     assert "this clone does not contain it" in out
 
 
+def test_a_submodule_in_the_place_of_the_lock_is_no_lock(cacheunit: Cacheunit, tmp_path: Path) -> None:
+    commit_locks(tmp_path, A)
+    head = git(tmp_path, "rev-parse", "HEAD")
+    git(tmp_path, "update-index", "--cacheinfo", f"160000,{head},cacheunit.lock")
+    git(tmp_path, "commit", "-qm", "odd")
+    git(tmp_path, "reset", "-q", "--hard", "HEAD~1")
+    git(tmp_path, "merge", "-q", "HEAD@{1}")
+    (tmp_path / "cacheunit.lock").rmdir()
+    (tmp_path / "cacheunit.lock").write_bytes(lock_bytes(B))
+    git(tmp_path, "rm", "-q", "--cached", "cacheunit.lock")
+    git(tmp_path, "add", "cacheunit.lock")
+    git(tmp_path, "commit", "-qm", "back")
+    report = run_log(cacheunit, tmp_path, "--format", "json").json
+    assert [item["problem"] for item in report["commits"]] == [None, "this clone does not contain it", None]
+    assert [point["growth"] for point in report["artifacts"][0]["points"]] == [0, 60]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell script")
 def test_git_runs_no_program_that_the_repository_names(cacheunit: Cacheunit, tmp_path: Path) -> None:
     commit_locks(tmp_path, A, B)
@@ -608,7 +632,7 @@ def test_a_report_is_written_through_a_link_and_the_link_stays(cacheunit: Cacheu
         ("", 'cannot write "": it is a folder'),
         ("none/log.json", 'cannot write "none/log.json": its folder does not exist'),
         ("file/log.json", 'cannot write "file/log.json": its folder does not exist'),
-        (os.devnull, f'cannot write "{os.devnull}": it is not a regular file'),
+        ("pipe", 'cannot write "pipe": it is not a regular file'),
         ("read-only", 'cannot write "read-only": is read-only'),
         ("circle", 'cannot write "circle"'),
     ],
@@ -620,6 +644,7 @@ def test_a_place_that_no_report_can_be_written_to_is_one_fault(
     commit_locks(tmp_path, A)
     (tmp_path / "folder").mkdir()
     (tmp_path / "circle").symlink_to("circle")
+    os.mkfifo(tmp_path / "pipe")  # never a device of the system, which a test run as root could replace
     for name in ("file", "read-only"):
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "read-only").chmod(0o444)
@@ -630,7 +655,7 @@ def test_a_place_that_no_report_can_be_written_to_is_one_fault(
     assert ran.err.count("error: ") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert (tmp_path / "read-only").read_bytes() == b"x"
-    assert Path(os.devnull).is_char_device()
+    assert (tmp_path / "pipe").is_fifo()
 
 
 # Sparklines

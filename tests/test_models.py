@@ -345,6 +345,7 @@ def archive(files: dict[str, bytes]) -> bytes:
         (archive({"a": b"12345" * 100})[:90], 'the archive "x.zip" cannot be unpacked'),
         (b"no archive", 'the archive "x.zip" cannot be unpacked'),
     ],
+    ids=["two files", "no file", "too large", "cut", "no archive"],  # the bytes have the time of day
 )
 def test_an_archive_that_is_broken_or_too_large_is_refused(
     data: bytes, message: str, monkeypatch: pytest.MonkeyPatch

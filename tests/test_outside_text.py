@@ -33,8 +33,9 @@ from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lint.results import LintResult, Violation
 from cacheunit_build.reports.build import build_blocks, build_markdown
 from cacheunit_build.reports.check import check_blocks, check_markdown, review_annotations
-from cacheunit_build.reports.diff import diff_annotations, diff_blocks
+from cacheunit_build.reports.diff import diff_blocks
 from cacheunit_build.reports.diff_markdown import diff_markdown
+from cacheunit_build.reports.diff_places import diff_annotations
 from cacheunit_build.reports.formatting import markdown_table
 from cacheunit_build.reports.layout import Table, plain_text
 from cacheunit_build.reports.sarif import lint_sarif
@@ -322,13 +323,14 @@ def test_no_command_lets_outside_text_out(project: Project, name: str) -> None:
     for arguments in (
         *(("show", "--sources", "a"), ("show", "--tokens", "a"), ("lint",), ("lint", "--format", "markdown")),
         *(("targets",), ("targets", "own"), ("targets", "--format", "json"), ("lint", "--format", "sarif")),
+        *(("lint", "--format", "gitlab"), ("diff", "--format", "gitlab", "--against", "cacheunit.lock")),
         *(("show", name), (name,), ("build", f"--{name}"), ("build", "--format", name), ("-C", name, "build")),
         *(("count", name), ("diff", "--against", name), ("explain", "a", "--target", name), ("init", name)),
     ):
         assert_harmless(project, arguments)
     project.write({f"prefixes/{name.replace('/', '')}.yaml": manifest})
-    for arguments in (("build",), ("check", "--format", "json"), ("check", "--format", "markdown"), ("lint",)):
-        assert_harmless(project, arguments)
+    for command in (["build"], ["lint"], *(["check", "--format", form] for form in ("json", "markdown", "gitlab"))):
+        assert_harmless(project, tuple(command))
 
 
 def assert_harmless(project: Project, arguments: tuple[str, ...]) -> None:

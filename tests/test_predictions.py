@@ -466,7 +466,7 @@ def test_every_number_of_an_estimate_is_labelled_on_its_own_side(project: Projec
     (change,) = project.run("diff", "--against", tmp_path / "before", "--format", "json").json["changes"]
     assert (change["still_cached"], change["cost"]["per_million"], change["cost"]["one_time"]) == (None, None, None)
     old, new = change["tokens"].values()
-    assert f"~{old:,} -> ~{new:,}" in project.run("diff", "--against", tmp_path / "before").out
+    assert f"~{old:,} → ~{new:,} ({new - old:+,})" in project.run("diff", "--against", tmp_path / "before").out
     report = project.run("count", "templates/a.j2", "--target", "kimi", "--format", "json").json
     assert (report["margin"], report["units"], report["past"], report["padding"]) == (0.35, None, None, None)
     project.build()

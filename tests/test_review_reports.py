@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cacheunit_build.cli.pull_request_output import append_job_summary, append_step_outputs
+from cacheunit_build.diff.results import DiffResult
+from cacheunit_build.reports.diff_outputs import diff_outputs
 from cacheunit_build.reports.formatting import markdown_table
 from cacheunit_build.reports.github import annotation
 from cacheunit_build.reports.text_diff import diff_lines, show_white_space
@@ -85,6 +89,111 @@ def test_a_job_summary_that_cannot_be_written_is_a_fault(shop: Project, monkeypa
     shop.edit("templates/a.md.j2", "One", "Uno")
     ran = shop.run("check", "--format", "github")
     assert (ran.code, "cannot write the job summary" in ran.err) == (2, True)
+
+
+def test_check_annotates_the_manifest_of_an_added_prefix_and_the_lock_for_a_removed_one(shop: Project) -> None:
+    shop.path("prefixes/a.yaml").unlink()
+    shop.write({"prefixes/c/d.yaml": "system: a.md.j2\nmatrix: {x: [1, 2]}\n"})
+    added, removed = sorted(shop.run("check", "--format", "github").out.splitlines(), reverse=True)
+    assert added.startswith("::error file=prefixes/c/d.yaml,line=1,title=does not match the lock::added: c/d@x=1 for ")
+    assert "%0Aadded: c/d@x=2 for deepseek-v4%0A" in added
+    assert removed.startswith("::error file=cacheunit.lock,line=1,title=does not match the lock::removed: a for ")
+
+
+def test_diff_annotates_added_removed_and_renamed_prefixes(shop: Project) -> None:
+    old = shop.root.parent / "old"
+    shutil.copytree(shop.root, old)
+    shop.path("prefixes/a.yaml").rename(shop.path("prefixes/z.yaml"))
+    shop.path("prefixes/b.yaml").unlink()
+    shop.write({"prefixes/c.yaml": "system: c.md.j2\n", "templates/c.md.j2": "Three.\n"})
+    notices = shop.run("diff", "--against", old, "--format", "github").out.splitlines()
+    assert [notice.removeprefix("::notice file=").replace(",title=prompt cache::", " ") for notice in notices] == [
+        "cacheunit.lock,line=1 b for deepseek-v4, removed",
+        "prefixes/c.yaml,line=1 c for deepseek-v4, added: 0 tokens still cached, 4 recomputed",
+        "prefixes/z.yaml,line=1 z for deepseek-v4, renamed: 4 tokens still cached, 0 recomputed",
+    ]
+
+
+def test_errors_of_old_sources_are_warnings_without_a_place_in_the_new_ones(shop: Project) -> None:
+    old = shop.root.parent / "old"
+    shutil.copytree(shop.root, old)
+    (old / "prefixes/a.yaml").write_text("system: a.md.j2\ntarget: x, y: 100%\n", encoding="utf-8")
+    ran = shop.run("diff", "--against", old, "--format", "github")
+    warning = f"::warning title=error in {old} under today's rules::prefixes/a.yaml%3A2"
+    assert ran.out.splitlines()[-1].startswith(warning.replace("%3A", ":"))
+    assert "error:" not in ran.err
+
+
+def outputs_of(text: str) -> dict[str, str]:
+    """Returns the outputs of a step as the runner of GitHub reads them."""
+    outputs, lines = {}, iter(text.split("\n")[:-1])
+    for line in lines:
+        name, _, end = line.partition("<<")
+        outputs[name] = "\n".join(iter(lambda: next(lines), end))
+    return outputs
+
+
+def test_no_value_of_an_output_can_begin_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "outputs"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(file))
+    append_step_outputs({"cost": "1"})
+    end = file.read_text(encoding="utf-8").split("\n")[-2]
+    values = {"cost": f"1\n{end}\nchanged<<x\nfalse\nx", "changed": "true", "affected": ""}
+    append_step_outputs(values)
+    assert outputs_of(file.read_text(encoding="utf-8")) == values
+
+
+def test_outputs_of_diff_have_the_numbers_of_its_report(
+    shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = shop.root.parent / "old"
+    shutil.copytree(shop.root, old)
+    price = 'targets = ["mine"]\n[target.mine]\nextends = "deepseek-v4"\nprice = {input = 2, currency = "EUR\\nx=1"}\n'
+    for folder in (old, shop.root):
+        (folder / "cacheunit.toml").write_text(price, encoding="utf-8")
+    shop.edit("templates/a.md.j2", "One", "Uno and more of it")
+    shop.path("prefixes/b.yaml").unlink()
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "outputs"))
+    shop.run("diff", "--against", old, "--format", "github")
+    (change,) = (
+        item for item in shop.run("diff", "--against", old, "--format", "json").json["changes"] if item["cost"]
+    )
+    money = change["cost"]["money"]
+    assert outputs_of((tmp_path / "outputs").read_text(encoding="utf-8")) == {
+        "changed": "true",
+        "affected": '["a"]',
+        "still-cached": str(change["still_cached"]),
+        "recomputed": str(change["recomputed"]),
+        "cost": f"one-time {money['one_time']:+,.4g} EUR\\nx=1, {money['per_million']:+,.4g} EUR\\nx=1 per 1M requests",
+    }
+
+
+def test_outputs_of_a_diff_without_differences_are_empty_numbers() -> None:
+    assert diff_outputs(DiffResult(against="x")) == {
+        "changed": "false",
+        "affected": "[]",
+        "still-cached": "",
+        "recomputed": "",
+        "cost": "",
+    }
+
+
+def test_a_job_summary_is_cut_behind_a_line_before_github_refuses_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(file))
+    rows = "".join(f"| {number:06} | é |\n" for number in range(40_000))
+    append_job_summary(rows)
+    whole = file.stat().st_size
+    assert whole == len(rows.encode()) + 2
+    append_job_summary(rows)
+    data = file.read_bytes()
+    assert 1_023_900 < len(data) <= 1_024_000
+    assert data[whole:].startswith(b"**The report is longer than GitHub shows")
+    assert data.endswith(" | é |\n".encode())
+    append_job_summary(rows)
+    assert file.stat().st_size == len(data)
 
 
 def test_annotations_escape_special_characters() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.protocols import Adapters, SourceFiles
     from cacheunit_build.domain.recorded_count import RecordedCount
 
-_WITHOUT_EFFECT = ("build", "gate")
+_WITHOUT_EFFECT = ("build", "gate", "lint")
 """The settings that change no artifact."""
 
 

@@ -11,7 +11,7 @@ from cacheunit_build.builder.up_to_date import listed_only, reusable_records
 from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.file_names import LOCK_FILE
+from cacheunit_build.domain.file_names import LOCK_FILE, manifest_path
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.selection import Selection
@@ -76,7 +76,8 @@ def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iter
     )
     for drift in drift_between(lock, now):
         inputs = changed.of((drift.prefix, drift.target))
-        yield replace(drift, because=tuple(change.path for change in inputs))
+        manifest = manifest_path(compiled.settings.prefixes, drift.prefix) if drift.kind == "added" else None
+        yield replace(drift, because=tuple(change.path for change in inputs), manifest=manifest)
     if adapters.files.has_folder(compiled.settings.build):
         yield from _build_folder_drift(adapters, compiled, lock)
 

@@ -26,14 +26,16 @@ class Colours:
     """Paints a report: words with a fixed meaning, headers, and text diffs."""
 
     def line(self, text: str) -> str:
-        """Returns a line, coloured as a line of a text diff, by its first word, or in its changed words."""
-        for start, colour in _LINE_COLOURS.items():
-            if text.startswith(start):
-                return click.style(text, fg=colour)
+        """Returns a line, coloured by its first word, or in its changed words."""
         word = text.split(" ", 1)[0]
         if word in _COLOUR_OF:
             return click.style(word, fg=_COLOUR_OF[word]) + text[len(word) :]
         return _CHANGED_WORDS.sub(lambda match: click.style(match[0], fg="red" if match["old"] else "green"), text)
+
+    def verbatim(self, text: str) -> str:
+        """Returns a line, coloured as a line of a text diff."""
+        colour = next((colour for start, colour in _LINE_COLOURS.items() if text.startswith(start)), None)
+        return text if colour is None else click.style(text, fg=colour)
 
     def cell(self, text: str) -> str:
         """Returns a cell, coloured if it is a word with a fixed meaning."""

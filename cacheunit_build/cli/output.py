@@ -74,19 +74,32 @@ def _write(data: bytes) -> None:
 
 
 def print_faults(faults: Iterable[Fault]) -> None:
-    """Prints every fault on standard error."""
-    text = "\n\n".join(f"error: {fault}" for fault in faults)
-    if not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
-        write_errors(f"{text}\n")
+    """Prints faults on standard error, one for each cause; on a terminal they fit its width."""
+    from cacheunit_build.reports.folding import fold_faults
+
+    lines = "\n\n".join(f"error: {fault}" for fault in fold_faults(faults)).split("\n")
+    if not sys.stderr.isatty():
+        write_errors("".join(f"{line}\n" for line in lines))
         return
     from cacheunit_build.cli.colours import painted_fault
 
-    write_errors("".join(f"{painted_fault(line)}\n" for line in text.split("\n")))
+    paint = str if os.environ.get("NO_COLOR") else painted_fault
+    write_errors("".join(f"{paint(part)}\n" for line in lines for part in _fitting(line)))
 
 
 def print_remark(*lines: str) -> None:
     """Prints lines on standard error; line ends around the text of a line are blank lines."""
-    write_errors("".join(f"{_with_blank_lines(line)}\n" for line in lines))
+    shown = "\n".join(map(_with_blank_lines, lines)).split("\n")
+    if sys.stderr.isatty():
+        shown = [part for line in shown for part in _fitting(line)]
+    write_errors("".join(f"{line}\n" for line in shown))
+
+
+def _fitting(line: str) -> list[str]:
+    """Returns a line in parts that fit the width of the terminal."""
+    from cacheunit_build.reports.layout import wrap
+
+    return [output_line(part) for part in wrap(line, output_width())]
 
 
 def _with_blank_lines(text: str) -> str:
@@ -99,18 +112,3 @@ def _with_blank_lines(text: str) -> str:
 def on_terminal() -> bool:
     """Returns whether standard output is a terminal that shows colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def append_job_summary(markdown: str) -> None:
-    """Appends to the summary of a GitHub job, if the command runs in one.
-
-    Raises:
-        CacheunitError: the file of the summary cannot be written.
-    """
-    file = os.environ.get("GITHUB_STEP_SUMMARY")
-    if file and markdown:
-        try:
-            with open(file, "a", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:  # noqa: PTH123 - one append
-                handle.write(f"{markdown}\n\n")
-        except OSError as error:
-            raise fail(f"cannot write the job summary: {error.strerror}", path=file) from None

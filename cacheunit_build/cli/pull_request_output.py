@@ -1,14 +1,30 @@
-"""Prints the reports of `build` and `check` for reviews: Markdown, or annotations and the summary of a GitHub job."""
+"""Prints reports for reviews: Markdown, annotations and outputs of a GitHub job, and Code Quality reports of GitLab."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import secrets
+from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.cli.output import append_job_summary, print_escaped
+from cacheunit_build.cli.output import output_width, print_escaped
+from cacheunit_build.cli.output_file import write_report
+from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.escaping import json_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from cacheunit_build.builder.results import BuildResult, CheckResult
     from cacheunit_build.cli.context import Context
+    from cacheunit_build.diff.results import DiffResult
+    from cacheunit_build.reports.layout import Block
+
+_MOST_SUMMARY_BYTES = 1000 * 1024
+"""The most bytes of the summary of one step: GitHub refuses all of it beyond 1 MiB, and already near that.
+
+https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#step-isolation-and-limits
+(documented), https://github.com/actions/runner/issues/4337 (measured by its author)
+"""
 
 
 def print_review(context: Context, form: str, markdown: str, result: BuildResult | CheckResult) -> None:
@@ -29,3 +45,71 @@ def print_review(context: Context, form: str, markdown: str, result: BuildResult
     else:
         print_escaped(review_annotations(result.faults, result.drift, context.repository_path))
         append_job_summary(markdown)
+
+
+def print_github_diff(context: Context, result: DiffResult) -> None:
+    """Prints the annotations of a diff; writes its table to the summary of the job, and the outputs of the step."""
+    from cacheunit_build.reports.diff_markdown import diff_markdown
+    from cacheunit_build.reports.diff_outputs import diff_outputs
+    from cacheunit_build.reports.diff_places import diff_annotations
+
+    print_escaped(diff_annotations(result, context.repository_path))
+    append_job_summary(diff_markdown(result))
+    append_step_outputs(diff_outputs(result))
+
+
+def print_code_quality(
+    context: Context, issues: list[dict[str, Any]], blocks: Iterable[Block], output: str | None = None
+) -> None:
+    """Prints or writes a Code Quality report, and the text report on standard error for the log of the job."""
+    from cacheunit_build.reports.layout import layout
+
+    context.remark(*layout(blocks, output_width()))
+    write_report(context, json_text(issues), output)
+
+
+def append_job_summary(markdown: str) -> None:
+    """Appends to the summary of a GitHub job, if the command runs in one, as much as fits.
+
+    Raises:
+        CacheunitError: the file of the summary cannot be written.
+    """
+    file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if file and markdown:
+        used = os.path.getsize(file) if os.path.isfile(file) else 0  # noqa: PTH113, PTH202 - one look
+        _append(file, _cut(f"{markdown}\n\n", _MOST_SUMMARY_BYTES - used), "the job summary")
+
+
+def append_step_outputs(outputs: Mapping[str, str]) -> None:
+    """Appends outputs of a step, if the command runs in a GitHub job.
+
+    Each value is in front of a line that cannot be guessed, so that no value can end itself and begin another output.
+
+    Raises:
+        CacheunitError: the file of the outputs cannot be written.
+    """
+    file = os.environ.get("GITHUB_OUTPUT")
+    if file:
+        ends = {name: f"end-{secrets.token_hex(16)}" for name in outputs}
+        text = "".join(f"{name}<<{ends[name]}\n{value}\n{ends[name]}\n" for name, value in outputs.items())
+        _append(file, text, "the outputs of the step")
+
+
+def _cut(markdown: str, most: int) -> str:
+    """Returns Markdown of at most `most` bytes of UTF-8: whole lines, below one that says how many are shown."""
+    data = markdown.encode("utf-8", "backslashreplace")
+    if len(data) <= most:
+        return markdown
+    note = "**The report is longer than GitHub shows: its end is left out.** Run the command for all of it.\n\n"
+    kept = data[: max(0, most - len(note))]
+    lines = kept[: kept.rfind(b"\n") + 1].decode("utf-8", "ignore")
+    return note + lines if lines else ""
+
+
+def _append(file: str, text: str, what: str) -> None:
+    """Appends text to a file that the runner reads."""
+    try:
+        with open(file, "a", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:  # noqa: PTH123 - one append
+            handle.write(text)
+    except OSError as error:
+        raise fail(f"cannot write {what}: {error.strerror}", path=file) from None

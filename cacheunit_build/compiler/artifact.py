@@ -103,8 +103,7 @@ class _ArtifactCompiler:
             try:
                 self._counts[padding] = self._counted(padding)
             except CacheunitError as error:
-                faults = (replace(fault, message=f"{self.name}: {fault.message}") for fault in error.faults)
-                raise CacheunitError(*faults) from None
+                raise CacheunitError(*map(self._of_artifact, error.faults)) from None
         return self._counts[padding]
 
     def _counted(self, padding: str) -> StaticTokens:
@@ -346,4 +345,9 @@ class _ArtifactCompiler:
         return padded.tokens + sum(more)
 
     def _fault(self, message: str, key: str, hint: str | None = None) -> Fault:
-        return self._manifest.fault(f"{self.name}: {message}", key, hint=hint)
+        return self._of_artifact(self._manifest.fault(message, key, hint=hint))
+
+    def _of_artifact(self, fault: Fault) -> Fault:
+        """Returns a fault whose message begins with the name of the artifact."""
+        key = self._variant.name, self._target.name
+        return replace(fault, message=f"{self.name}: {fault.message}", artifact=key)

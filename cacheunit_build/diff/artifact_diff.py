@@ -39,8 +39,7 @@ class ArtifactDiff:
     def __init__(self, new: Snapshot, old: Snapshot) -> None:
         self._new = new
         self._old = old
-        moved = moved_files(old.sources(), new.sources())
-        self._changes = SourceChanges(old.files.read, new.files.read, moved)
+        self._changes = SourceChanges(old.files.read, new.files.read, moved_files(old, new))
         self._kinds = ChangeKinds(new, old, self._changes)
 
     def changed(self, difference: Difference, old: Artifact, new: Artifact) -> Difference:

@@ -10,7 +10,7 @@ from cacheunit_build.diff.change_words import ADDED, REMOVED, RENAMED, UNKNOWN, 
 from cacheunit_build.diff.renames import bytes_of, same_bytes, similar
 from cacheunit_build.diff.request_price import request_price
 from cacheunit_build.diff.results import Difference
-from cacheunit_build.domain.file_names import LOCK_VERSION
+from cacheunit_build.domain.file_names import LOCK_VERSION, manifest_path
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.lockfile.drift import drift_between
@@ -200,7 +200,7 @@ class Comparison:
         if self._artifact_diff is not None:
             return self._artifact_diff.place(key)
         side = self._new.snapshot or self._old.snapshot
-        path = f"prefixes/{key[0].partition('@')[0]}.yaml" if side is None else side.manifest_path(key)
+        path = manifest_path("prefixes", key[0]) if side is None else side.manifest_path(key)
         return SourceLine(path=path, line=1)
 
     def _old_fault(self, key: ArtifactKey) -> Fault | None:

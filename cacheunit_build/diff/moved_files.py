@@ -1,34 +1,63 @@
-"""Finds the sources that were moved: files of one version only, with the same bytes or the same name in the other."""
+"""Finds the sources that were moved: files of one version only, of which the other has the same or a similar one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from cacheunit_build.diff.renames import LEAST_SIMILAR, similarity
+from cacheunit_build.domain.errors import CacheunitError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from cacheunit_build.diff.snapshot import Snapshot
+    from cacheunit_build.domain.protocols import SourceFiles
 
 
-def moved_files(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Returns the files that were moved: new path -> old path.
+def moved_files(old: Snapshot, new: Snapshot) -> dict[str, str]:
+    """Returns the sources that were moved: new path -> old path.
 
     old                    new                       moved
     templates/a.j2: 1      texts/a.j2: 1             by its bytes
-    templates/b.j2: 2      texts/b.j2: 3             by its name
-    templates/x/c.j2: 4    texts/x/c.j2: 5           neither: another file has that name
-    templates/y/c.j2: 6
-
-    Args:
-        old: path -> fingerprint of each file of the old version.
-        new: path -> fingerprint of each file of the new version.
+    templates/b.j2: 2 2    texts/b.j2: 2 2 3         by its name, with similar lines
+    templates/c.j2: 4      texts/c.j2: 5             no: other lines
+    templates/x/d.j2: 6    texts/x/d.j2: 7           no: another file has that name
+    templates/y/d.j2: 8
     """
-    removed = {path: own for path, own in old.items() if path not in new}
-    added = {path: own for path, own in new.items() if path not in old}
-    moved = _pairs(removed, added)
+    old_sources, new_sources = old.sources(), new.sources()
+    added = _absent((path for path in new_sources if path not in old_sources), old.files)
+    if not added:
+        return {}
+    removed = _absent((path for path in old_sources if path not in new_sources), new.files)
+    moved = _pairs({path: old_sources[path] for path in removed}, {path: new_sources[path] for path in added})
     former = frozenset(moved.values())
-    names = (
-        {path: path.rpartition("/")[2] for path in side} for side in (removed.keys() - former, added.keys() - moved)
-    )
-    return {**moved, **_pairs(*names)}
+    named = _pairs(_names(path for path in removed if path not in former), _names(set(added) - moved.keys()))
+    similar = {path: was for path, was in named.items() if _are_similar(old.files.read(was), new.files.read(path))}
+    return {**moved, **similar}
+
+
+def _absent(paths: Iterable[str], files: SourceFiles) -> list[str]:
+    """Returns the paths at which a version has no file."""
+    return [path for path in paths if _is_absent(path, files)]
+
+
+def _is_absent(path: str, files: SourceFiles) -> bool:
+    """Returns whether a version has no file at a path; one that cannot be read, such as behind a link, is there."""
+    try:
+        return files.read(path) is None
+    except CacheunitError:
+        return False
+
+
+def _names(paths: Iterable[str]) -> dict[str, str]:
+    """Returns path -> name of each file."""
+    return {path: path.rpartition("/")[2] for path in paths}
+
+
+def _are_similar(old: bytes | None, new: bytes | None) -> bool:
+    """Returns whether two files have most lines in common."""
+    return similarity(*(Counter((data or b"").splitlines()) for data in (old, new))) >= LEAST_SIMILAR
 
 
 def _pairs(removed: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ not grow with the square of their number.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cacheunit_build.domain.fingerprint import compact_json
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
+
+Line = TypeVar("Line", str, bytes)
 
 LEAST_SIMILAR = 0.6
 """The least share of lines that a renamed and edited artifact has in common with the former one."""
@@ -94,9 +96,9 @@ def _pairs(
     """Returns the pairs of one target."""
     scored = []
     for new, old in _candidates(removed, added):
-        similarity = _similarity(removed[old], added[new])
-        if similarity >= LEAST_SIMILAR:
-            scored.append((-similarity, _variant(new) != _variant(old), new, old))
+        share = similarity(removed[old], added[new])
+        if share >= LEAST_SIMILAR:
+            scored.append((-share, _variant(new) != _variant(old), new, old))
     pairs: dict[ArtifactKey, ArtifactKey] = {}
     taken: set[ArtifactKey] = set()
     for *_, new, old in sorted(scored):
@@ -106,8 +108,8 @@ def _pairs(
     return pairs
 
 
-def _similarity(old: Counter[str], new: Counter[str]) -> float:
-    """Returns the share of lines that two artifacts have in common, of those of the longer one."""
+def similarity(old: Counter[Line], new: Counter[Line]) -> float:
+    """Returns the share of lines that two texts have in common, of those of the longer one."""
     longer = max(old.total(), new.total())
     return (old & new).total() / longer if longer else 0.0
 

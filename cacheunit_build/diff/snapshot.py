@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import source_maps
+from cacheunit_build.domain.file_names import manifest_path
 from cacheunit_build.parsing.examples import example_turns
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Snapshot:
 
     def manifest_path(self, key: ArtifactKey) -> str:
         """Returns the path of the manifest of an artifact."""
-        return f"{self.compiled.settings.prefixes}/{key[0].partition('@')[0]}.yaml"
+        return manifest_path(self.compiled.settings.prefixes, key[0])
 
     def ids(self, artifact: Artifact) -> Sequence[int]:
         """Returns the static token ids of an artifact."""

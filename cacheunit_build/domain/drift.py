@@ -21,6 +21,7 @@ class Drift:
             that an earlier cacheunit wrote.
         path: the file in the build folder, where the difference is there.
         because: the sources that changed since the lock was made, where they are known.
+        manifest: the manifest of an artifact that the lock does not have.
         line_ends: whether an edited file differs from the lock only by line ends, which git may have converted.
     """
 
@@ -29,4 +30,5 @@ class Drift:
     kind: DriftKind
     path: str | None = None
     because: tuple[str, ...] = ()
+    manifest: str | None = None
     line_ends: bool = False

@@ -20,12 +20,14 @@ class Fault:
         path: the file, relative to the project root with forward slashes; None where no file is to blame.
         line: the line in that file, from 1; None where it is not known.
         hint: what would help; None where there is nothing to suggest.
+        artifact: the prefix and the target that the message begins with; None where it is about no single artifact.
     """
 
     message: str
     path: str | None = None
     line: int | None = None
     hint: str | None = None
+    artifact: tuple[str, str] | None = None
 
     def __str__(self) -> str:
         """Returns place, message and hint, each on one line, as the command line prints them after `error: `."""

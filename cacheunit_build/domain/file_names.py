@@ -28,6 +28,14 @@ LOCK_VERSION = 2
 """The version of the lock's format that this code writes. It reads version 1 too."""
 
 
+def manifest_path(folder: str, prefix: str) -> str:
+    """Returns the path of the manifest of a prefix or variant in the folder of manifests.
+
+    prefixes, support/agent@locale=de  ->  prefixes/support/agent.yaml
+    """
+    return f"{folder}/{prefix.partition('@')[0]}.yaml"
+
+
 def variant_name(prefix: str, axes: Mapping[str, object]) -> str:
     """Returns the name of a variant, such as `support/agent@locale=de,plan=pro`; without axes, that of the prefix."""
     from urllib.parse import quote

@@ -61,6 +61,9 @@ class ProjectFiles(SourceFiles, Protocol):
     def exclusive(self) -> AbstractContextManager[None]:
         """Locks the project against other builds."""
 
+    def edit_problem(self, path: str) -> str | None:
+        """Returns why a source is not to be edited, as in `it is read-only`; None where it can be."""
+
     def remove_leftovers(self, folder: str) -> None:
         """Removes temporary files that a killed build left."""
 

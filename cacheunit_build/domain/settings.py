@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.document import Document
@@ -12,6 +12,24 @@ from cacheunit_build.domain.errors import Fault
 
 DEFAULT_TARGET = "deepseek-v4"
 DEFAULT_HITS_PER_MISS = 10
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintSettings:
+    """What `lint` reports. Rules are named by code, group or name."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    select: tuple[str, ...] = ()
+    """The rules to report. Default: all."""
+    ignore: tuple[str, ...] = ()
+    """The rules not to report."""
+    strict: bool = False
+    """Whether warnings too make `lint` fail."""
+    severity: Mapping[str, Severity] = field(default_factory=dict)
+    """The usual severity of rules in this project, in place of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +50,8 @@ class SettingsKeys:
     """How many requests a cache entry serves for each one that writes it; padding has to pay at that rate."""
     gate: tuple[str, ...] = ()
     """Lint rules that stop a build, by code, group or name, besides CU205."""
+    lint: LintSettings = field(default_factory=LintSettings)
+    """What `lint` reports."""
     project: str = ""
     """The name of the project, for cache keys. Default: that in pyproject.toml."""
     target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -113,10 +113,15 @@ class ArtifactHistory:
         return max(reversed(grown), key=lambda point: point.growth) if grown else None
 
     @property
+    def is_added(self) -> bool:
+        """Whether a later commit than the first one added it."""
+        return self.first.kind == "added" and self.first.index > 0
+
+    @property
     def is_changed(self) -> bool:
-        """Whether its tokens, padding or cached share ever changed."""
+        """Whether it was added or removed, or its tokens, padding or cached share ever changed."""
         values = {(point.entry.tokens, point.entry.padding, point.cached) for point in self.points}
-        return len(values) > 1 or self.is_removed
+        return len(values) > 1 or self.is_added or self.is_removed
 
     def tokens_at(self, count: int) -> list[int | None]:
         """Returns the tokens after each of the first `count` commits; None where it did not exist."""

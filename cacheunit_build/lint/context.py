@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.manifest import Variant
-    from cacheunit_build.domain.protocols import Adapters, SecretScanner
+    from cacheunit_build.domain.protocols import CompileInputs, SecretScanner
     from cacheunit_build.domain.source_map import SourceLine, SourceMaps
+    from cacheunit_build.lint.edits import Edit
     from cacheunit_build.lint.results import Location
     from cacheunit_build.lint.segment import Segment
     from cacheunit_build.lint.suppressions import Suppressions
@@ -31,7 +32,11 @@ class LintContext:
     """
 
     def __init__(
-        self, adapters: Adapters, compiled: CompiledProject, rules: RuleSelection, scan_secrets: SecretScanner | None
+        self,
+        adapters: CompileInputs,
+        compiled: CompiledProject,
+        rules: RuleSelection,
+        scan_secrets: SecretScanner | None,
     ) -> None:
         self.targets = compiled.targets
         self.sources = SourceTexts(adapters.files.read)
@@ -49,7 +54,7 @@ class LintContext:
             self._suppressions[path] = parse_suppressions(self.sources.text(path), path)
         return self._suppressions[path]
 
-    def is_suppressed(self, code: str, location: Location) -> bool:
+    def is_suppressed(self, code: str, location: Location | Edit) -> bool:
         """Returns whether a comment suppresses a rule at a location."""
         return self.suppressions(location.path).suppresses(code, location.line)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.manifest import Manifest, Variant
     from cacheunit_build.domain.prompt import Rendered
-    from cacheunit_build.domain.protocols import ProjectFiles
+    from cacheunit_build.domain.protocols import SourceFiles
     from cacheunit_build.domain.selection import SelectedArtifacts
     from cacheunit_build.templating.renderer import Renderer
 
@@ -66,7 +66,7 @@ class PrefixInputs:
 
 def read_prefix_inputs(
     variants: Sequence[Variant],
-    files: ProjectFiles,
+    files: SourceFiles,
     renderer: Renderer,
     selection: SelectedArtifacts,
     artifacts: Sequence[Artifact],
@@ -103,7 +103,7 @@ def _variant_inputs(variant: Variant, rendered: Rendered, artifacts: tuple[Artif
     )
 
 
-def _tool_segments(files: ProjectFiles, path: str) -> Iterator[Segment]:
+def _tool_segments(files: SourceFiles, path: str) -> Iterator[Segment]:
     """Yields the texts of a tool file that are part of a request."""
     document = parse_data(files.read(path) or b"", path, floats=True)
     for keys, text in _sent_texts(*listed_tools(document)):
@@ -121,7 +121,7 @@ def _call_segments(manifest: Manifest) -> Iterator[Segment]:
                 )
 
 
-def _schema_segments(manifest: Manifest, files: ProjectFiles) -> Iterator[Segment]:
+def _schema_segments(manifest: Manifest, files: SourceFiles) -> Iterator[Segment]:
     """Yields the texts of the response schema."""
     file = manifest.options.get(RESPONSE_SCHEMA)
     if isinstance(file, str):

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from cacheunit_build.compiler.project import compile_or_fail, manifest_names
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.selection import Selection
+from cacheunit_build.lint.configuration import LintOptions, lint_configuration
 from cacheunit_build.lint.context import LintContext
 from cacheunit_build.lint.divergence import similar_pairs
-from cacheunit_build.lint.gate_rules import gate_codes
 from cacheunit_build.lint.inputs import read_prefix_inputs
 from cacheunit_build.lint.prefix_linter import PrefixLinter, token_counter
-from cacheunit_build.lint.registry import RuleSelection
 from cacheunit_build.lint.results import LintResult, Location, Violation
 from cacheunit_build.lint.rule import SEVERITIES
 from cacheunit_build.lint.rules.cu2_leaks import SECRET
@@ -28,15 +27,16 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact
-    from cacheunit_build.domain.protocols import Adapters, ProgressCallback, SecretScanner
+    from cacheunit_build.domain.protocols import CompileInputs, ProgressCallback, SecretScanner
     from cacheunit_build.lint.inputs import PrefixInputs, VariantInputs
+    from cacheunit_build.lint.registry import RuleSelection
     from cacheunit_build.lint.rule import Problem
 
 
 def lint(
-    adapters: Adapters,
+    adapters: CompileInputs,
     selection: Selection | None = None,
-    rules: RuleSelection | None = None,
+    options: LintOptions | None = None,
     *,
     scan_secrets: SecretScanner | None = None,
     progress: ProgressCallback | None = None,
@@ -46,24 +46,40 @@ def lint(
     Args:
         adapters: the outside world.
         selection: which prefixes and targets; everything if None. Rules about the whole project need everything.
-        rules: which rules to report; all if None.
+        options: what the command line decides; the settings decide the rest.
         scan_secrets: finds secrets; if None, a note says that only those of a certain form were looked for.
         progress: called with the number of manifests compiled, and of all.
 
     Raises:
-        CacheunitError: every fault in the sources, since only what compiles can be linted; or in their gate.
+        CacheunitError: every fault in the sources, since only what compiles can be linted; or in rules of the settings.
     """
-    selection, rules = selection or Selection(), rules or RuleSelection()
-    compiled = compile_or_fail(adapters, selection, progress)
-    gate_codes(compiled.settings)
-    violations = lint_compiled(adapters, compiled, rules, scan_secrets)
-    secrets_wanted = rules.includes(SECRET.code)
+    compiled = compile_or_fail(adapters, selection or Selection(), progress)
+    return lint_result(adapters, compiled, options or LintOptions(), scan_secrets)
+
+
+def lint_result(
+    adapters: CompileInputs, compiled: CompiledProject, options: LintOptions, scan_secrets: SecretScanner | None
+) -> LintResult:
+    """Returns the violations of a compiled project, by the settings and the command line.
+
+    Args:
+        adapters: the outside world.
+        compiled: the project.
+        options: what the command line decides.
+        scan_secrets: finds secrets; if None, only those of a certain form are found.
+
+    Raises:
+        CacheunitError: every rule of the settings that does not exist.
+    """
+    configuration = lint_configuration(compiled.settings, options)
+    violations = lint_compiled(adapters, compiled, configuration.rules, scan_secrets)
+    secrets_wanted = configuration.rules.includes(SECRET.code)
     notes = () if scan_secrets or not secrets_wanted else ("secrets were checked by their form only",)
-    return LintResult(violations=violations, notes=notes)
+    return LintResult(violations=configuration.with_severities(violations), notes=notes, strict=configuration.strict)
 
 
 def lint_compiled(
-    adapters: Adapters, compiled: CompiledProject, rules: RuleSelection, scan_secrets: SecretScanner | None
+    adapters: CompileInputs, compiled: CompiledProject, rules: RuleSelection, scan_secrets: SecretScanner | None
 ) -> tuple[Violation, ...]:
     """Returns the violations of a compiled project; what was reused and not compiled is not looked at.
 
@@ -74,20 +90,24 @@ def lint_compiled(
         scan_secrets: finds secrets; if None, only those of a certain form are found.
     """
     context = LintContext(adapters, compiled, rules, scan_secrets if rules.includes(SECRET.code) else None)
-    linter = _ProjectLinter(adapters, compiled, context)
+    linter = ProjectLinter(adapters, compiled, context)
     violations = [violation for violation in linter.violations() if rules.includes(violation.code)]
     return tuple(_merge(violations, linter.variant_names()))
 
 
-class _ProjectLinter:
-    """Runs all rules over a compiled project."""
+class ProjectLinter:
+    """Runs all rules over a compiled project.
 
-    def __init__(self, adapters: Adapters, compiled: CompiledProject, context: LintContext) -> None:
+    Attributes:
+        prefixes: the linter of each prefix that was compiled, by its name.
+    """
+
+    def __init__(self, adapters: CompileInputs, compiled: CompiledProject, context: LintContext) -> None:
         self._files = adapters.files
         self._compiled = compiled
         self._context = context
         self._is_whole_project = not compiled.selection and not compiled.reused
-        self._linters = {inputs.manifest.name: PrefixLinter(inputs, context) for inputs in self._read_inputs()}
+        self.prefixes = {inputs.manifest.name: PrefixLinter(inputs, context) for inputs in self._read_inputs()}
 
     def _read_inputs(self) -> Iterator[PrefixInputs]:
         """Yields the inputs of every prefix that was compiled, in the order of names."""
@@ -106,7 +126,7 @@ class _ProjectLinter:
         """Returns the names of all variants of each prefix that is linted in all its variants."""
         return {
             name: {variant.variant.name for variant in linter.inputs.variants}
-            for name, linter in self._linters.items()
+            for name, linter in self.prefixes.items()
             if linter.inputs.has_all_variants
         }
 
@@ -118,7 +138,7 @@ class _ProjectLinter:
 
     def _all_violations(self) -> Iterator[Violation]:
         """Yields the violations of all rules."""
-        for linter in self._linters.values():
+        for linter in self.prefixes.values():
             yield from linter.violations()
         yield from self._prefixes_diverge()
         if self._is_whole_project:
@@ -130,7 +150,7 @@ class _ProjectLinter:
         """Yields pairs of prefixes of one target that share most of their text, but not their beginning."""
         by_target: dict[str, dict[str, PrefixText]] = {}
         firsts: dict[tuple[str, str], VariantInputs] = {}  # name and target -> the first variant for that target
-        for name, linter in self._linters.items():
+        for name, linter in self.prefixes.items():
             for variant in linter.inputs.variants:
                 for artifact in variant.artifacts:
                     if variant.system is not None and firsts.setdefault((name, artifact.target), variant) is variant:
@@ -140,7 +160,7 @@ class _ProjectLinter:
             target = self._context.targets[target_name]
             texts = {name: prefix.system.text for name, prefix in prefixes.items()}
             for name, other in similar_pairs(texts, MAJORITY):
-                prefix, linter = prefixes[name], self._linters[name]
+                prefix, linter = prefixes[name], self.prefixes[name]
                 match = prefixes_diverge_early(prefix, prefixes[other], target.target.cache, token_counter(target))
                 if match is not None:
                     location = linter.location(firsts[name, target_name], prefix.system, match)
@@ -200,7 +220,8 @@ def _merge(violations: Iterable[Violation], variant_names: Mapping[str, set[str]
         # min() returns the first of equals: the violation of the first prefix, variant and target.
         worst = min(group, key=lambda violation: SEVERITIES.index(violation.severity))
         names = {name for violation in group for name in violation.prefixes}
-        merged.append(replace(worst, prefixes=_fold_variants(names, variant_names)))
+        prefixes = _fold_variants(names, variant_names)
+        merged.append(replace(worst, prefixes=prefixes, variants=tuple(sorted(names))))
     merged.sort(key=lambda violation: (violation.path, violation.line, violation.column, violation.code))
     return _merge_repeated_characters(merged)
 

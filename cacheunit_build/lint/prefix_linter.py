@@ -52,7 +52,7 @@ class PrefixLinter:
     def violations(self) -> Iterator[Violation]:
         """Yields every violation, including those that a comment suppresses."""
         for variant in self.inputs.variants:
-            for segment, match in self._matches(variant):
+            for segment, match in self.text_matches(variant):
                 prefix = self._manifest.name if segment.kind == "tool" else variant.variant.name
                 yield Violation.of(match, self.location(variant, segment, match), prefix, match.subject)
             yield from self._credentials_elsewhere(variant)
@@ -65,7 +65,7 @@ class PrefixLinter:
 
     # Rules about texts
 
-    def _matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
+    def text_matches(self, variant: VariantInputs) -> Iterator[tuple[Segment, Match]]:
         """Yields the matches of all text rules; those in tools for the first variant only, since all share them."""
         tools = self.inputs.tools if variant is self.inputs.variants[0] else ()
         for segment in (*variant.segments, *tools):
@@ -172,8 +172,8 @@ class PrefixLinter:
             )
             for problem in cu4_layout.token_count_problems(artifact, cache_rule):
                 labelled = replace(problem, message=f"{label}: {problem.message}")
-                # The subject is the target alone, so that the variants of a prefix are reported as one violation.
-                yield Violation.of(labelled, location, variant.variant.name, artifact.target)
+                # Its subject is the target alone, so that the variants of a prefix are reported as one violation.
+                yield Violation.of(labelled, location, variant.variant.name, target=artifact.target)
 
     def _later_turns(self, variant: VariantInputs) -> Iterator[Violation]:
         """Yields each chat template that changes the prefix in later turns, at its line that prints what changes."""
@@ -185,7 +185,7 @@ class PrefixLinter:
             line = self._manifest_line("system" if self._manifest.system else "tools")
             location = line if source is None else Location(path=source.path, line=source.line)
             labelled = replace(problem, message=f"for {artifact.target}: {problem.message}")
-            yield Violation.of(labelled, location, variant.variant.name, artifact.target)
+            yield Violation.of(labelled, location, variant.variant.name, target=artifact.target)
 
     def _disputed_limits(self) -> Iterator[Violation]:
         """Yields each tool that is beyond a disputed limit of a target; all variants have the same tools."""

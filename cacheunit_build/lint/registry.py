@@ -63,6 +63,24 @@ class RuleSelection:
         selected = _longest_match(self.select, code) if self.select else 1
         return selected > _longest_match(self.ignore, code)
 
+    def over(self, settings: RuleSelection) -> RuleSelection:
+        """Returns this selection, of the command line, together with that of the settings, over which it wins.
+
+        | settings      | command line   | result                                             |
+        | ------------- | -------------- | -------------------------------------------------- |
+        | select CU1    | select CU2     | CU2                                                |
+        | select CU101  | ignore CU1     | nothing                                            |
+        | ignore CU102  | select CU102   | CU102                                              |
+        | ignore CU102  | select CU1     | CU1 without CU102: the more specific one wins      |
+        """
+        if not self.select:
+            ignored = tuple(code for code in RULES if _longest_match(self.ignore, code))
+            return RuleSelection(select=settings.select, ignore=(*settings.ignore, *ignored))
+        still_ignored = (
+            code for code in RULES if _longest_match(settings.ignore, code) > _longest_match(self.select, code)
+        )
+        return RuleSelection(select=self.select, ignore=(*self.ignore, *still_ignored))
+
 
 def _longest_match(prefixes: tuple[str, ...], code: str) -> int:
     """Returns the length of the longest of the prefixes that the code starts with; 0 where there is none."""

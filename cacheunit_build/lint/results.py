@@ -38,6 +38,8 @@ class Violation:
         column: counts from 1.
         hint: what to do about it.
         subject: what the rule objects to. Violations of one rule at one location with equal subjects are one.
+        variants: `prefixes` with each variant by its own name.
+        target: the target that it is about; None where it is about a text.
     """
 
     code: str
@@ -49,10 +51,23 @@ class Violation:
     column: int
     hint: str
     subject: str = ""
+    variants: tuple[str, ...] = ()
+    target: str | None = None
 
     @classmethod
-    def of(cls, problem: Problem, location: Location, prefix: str | None = None, subject: str = "") -> Violation:
-        """Returns the violation for a problem at a location; its subject is the message where none is passed."""
+    def of(
+        cls,
+        problem: Problem,
+        location: Location,
+        prefix: str | None = None,
+        subject: str = "",
+        *,
+        target: str | None = None,
+    ) -> Violation:
+        """Returns the violation for a problem at a location.
+
+        Its subject is that which is passed, or else the target, or else the message.
+        """
         return cls(
             code=problem.rule.code,
             severity=problem.severity,
@@ -62,7 +77,8 @@ class Violation:
             line=location.line,
             column=location.column,
             hint=problem.hint,
-            subject=subject or problem.message,
+            subject=subject or target or problem.message,
+            target=target,
         )
 
     @property
@@ -83,15 +99,18 @@ class LintResult:
     Attributes:
         violations: in the order of their locations.
         notes: checks that were skipped, one sentence each.
+        strict: whether warnings too are a failure.
     """
 
     violations: tuple[Violation, ...]
     notes: tuple[str, ...] = ()
+    strict: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether no violation is an error."""
-        return all(violation.severity != "error" for violation in self.violations)
+        """Whether no violation is an error, or a warning where that is a failure too."""
+        failures = ("error", "warning") if self.strict else ("error",)
+        return all(violation.severity not in failures for violation in self.violations)
 
     def count(self, severity: Severity) -> int:
         """Returns the number of violations with this severity."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-Severity = Literal["error", "warning", "info"]
+from cacheunit_build.domain import settings
+
+Severity = settings.Severity
+"""How bad a violation is."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """All severities, the worst first."""
@@ -54,3 +56,17 @@ class Problem:
 def milder(severity: Severity) -> Severity:
     """Returns the next lower severity; `info` stays `info`."""
     return SEVERITIES[min(SEVERITIES.index(severity) + 1, len(SEVERITIES) - 1)]
+
+
+def relative_severity(severity: Severity, usual: Severity, new: Severity) -> Severity:
+    """Returns a severity that differs from `new` by as many steps as `severity` does from `usual`.
+
+    | severity | usual   | new     | result  |
+    | -------- | ------- | ------- | ------- |
+    | warning  | warning | error   | error   |
+    | info     | warning | error   | warning |
+    | error    | warning | info    | warning |
+    | info     | warning | info    | info    |
+    """
+    index = SEVERITIES.index(severity) - SEVERITIES.index(usual) + SEVERITIES.index(new)
+    return SEVERITIES[min(max(index, 0), len(SEVERITIES) - 1)]

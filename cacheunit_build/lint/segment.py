@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
 
-from cacheunit_build.lint.rule import Problem
+from cacheunit_build.lint.rule import Problem, milder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.lint.rule import Rule, Severity
@@ -66,9 +66,25 @@ _EXAMPLE_WORD = re.compile(
     r"|\bz\. ?B\.|\bISO[ -]?8601\b|例",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"\d|[年月]")
 _MOST_MATCHES = 500
 _LINE_CONTEXT = 160
 """Characters of a line that are read on each side of a match, since a line may be a whole document."""
+
+
+_ZEROS = "\u0660\u06f0\u0966\u09e6\u0e50"
+"""The digits zero of Arabic, Persian, Hindi, Bengali and Thai; the others follow."""
+
+
+@cache
+def _plain_characters() -> dict[int, str]:
+    """Returns what stands for digits, spaces, hyphens and commas of other scripts, and for full-width forms."""
+    digits = {ord(zero) + value: str(value) for zero in _ZEROS for value in range(10)}
+    full_width = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
+    return {**digits, **full_width, **dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u3000"), " ")} | {
+        **dict.fromkeys(map(ord, "\u2010\u2011\u2212"), "-"),
+        **dict.fromkeys(map(ord, "\u060c\u3001"), ","),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +120,17 @@ class Spans:
         """Returns whether a span shares a character with one of these."""
         index = bisect_left(self.starts, span[1]) - 1
         return index >= 0 and span[0] < self.ends[index]
+
+
+def first_of_each_place(stages: Iterable[Iterable[Match]]) -> Iterator[Match]:
+    """Yields the matches of each stage that share no character with those of an earlier stage."""
+    taken: list[tuple[int, int]] = []
+    for stage in stages:
+        earlier = Spans.joined(taken)
+        for match in stage:
+            if not earlier.overlaps((match.start, match.end)):
+                taken.append((match.start, match.end))
+                yield match
 
 
 def _example_elements(text: str) -> list[tuple[int, int]]:
@@ -158,9 +185,38 @@ class Segment:
         inline = [match.span() for match in _INLINE_CODE.finditer(self.text) if match.start() not in in_blocks]
         return Spans.joined(blocks + inline)
 
+    def is_cut(self, count: int) -> bool:
+        """Returns whether so many matches of a pattern may not be all that there are."""
+        return count >= _MOST_MATCHES
+
+    @cached_property
+    def _plain(self) -> str:
+        """The text with plain digits and spaces: a narrow space in "3:22 PM" and the full-width 2026 are no others."""
+        return self.text if self.text.isascii() else self.text.translate(_plain_characters())
+
     def finditer(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         """Yields the matches of a pattern, the first 500 at most: what is repeated so often is one problem."""
         return islice(pattern.finditer(self.text), _MOST_MATCHES)
+
+    @cached_property
+    def _numeric_lines(self) -> tuple[tuple[int, int], ...]:
+        """The spans of the lines with a digit, or the East Asian sign for a year or a month."""
+        lines: list[tuple[int, int]] = []
+        end = 0
+        while number := _NUMBER.search(self._plain, end):
+            start = self._plain.rfind("\n", end, number.start()) + 1
+            end = self._plain.find("\n", number.end()) + 1 or len(self._plain)
+            lines.append((max(start, lines[-1][1] if lines else 0), end))
+        return tuple(lines)
+
+    def finditer_plain(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Yields the matches of a pattern as `finditer`, in the text with plain characters; offsets are the same."""
+        return islice(pattern.finditer(self._plain), _MOST_MATCHES)
+
+    def finditer_numeric(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Yields the same, but searches only lines with numbers, which are few: for patterns that need one."""
+        lines = (pattern.finditer(self._plain, start, end) for start, end in self._numeric_lines)
+        return islice(chain.from_iterable(lines), _MOST_MATCHES)
 
     def in_code(self, offset: int) -> bool:
         """Returns whether a character is in a code block or in backticks."""
@@ -206,3 +262,23 @@ class Segment:
             end=end,
             subject=self.text[start:end],
         )
+
+    def volatile_match(
+        self, rule: Rule, span: tuple[int, int], message: str, severity: Severity | None = None
+    ) -> Match:
+        """Returns a match of a rule about text that changes, one step milder where it looks like an example.
+
+        Args:
+            rule: the rule.
+            span: offsets of the first character and after the last.
+            message: what is wrong.
+            severity: a severity that holds for what the text presents as current. Words such as "format" on the same
+                line then do not make it an example.
+        """
+        result = self.match(rule, span, message, severity)
+        start = span[0]
+        is_example = self.looks_like_example(start) if severity is None else self.in_example(start)
+        if not is_example:
+            return result
+        where = "in code" if self.in_code(start) else "in an example"
+        return replace(result, message=f"{message} ({where})", severity=milder(result.severity), is_example=True)

@@ -79,14 +79,14 @@ def _find(source: str, begin: int, text: str, span: tuple[int, int], part: str) 
         part: what to search for: the part, or its first line.
     """
     for spelling in _spellings(part):
-        offsets = islice(_occurrences(source, spelling, begin), _MOST_COMPARED)
+        offsets = islice(occurrences(source, spelling, begin), _MOST_COMPARED)
         spans = [(offset, offset + len(spelling)) for offset in offsets]
         if spans:
-            return max(spans, key=lambda found: _context_length(source, begin, found, text, span))[0]
+            return max(spans, key=lambda found: context_length(source, begin, found, text, span))[0]
     return None
 
 
-def _occurrences(source: str, spelling: str, begin: int) -> Iterator[int]:
+def occurrences(source: str, spelling: str, begin: int) -> Iterator[int]:
     """Yields every offset from `begin` on at which the source has the spelling, overlapping ones too."""
     offset = source.find(spelling, begin)
     while offset >= 0:
@@ -128,7 +128,7 @@ def _escape(character: str, *, short: bool) -> str:
     return f"\\x{ord(character):02x}" if ord(character) <= _LATIN_1 else character
 
 
-def _context_length(source: str, begin: int, found: tuple[int, int], text: str, span: tuple[int, int]) -> int:
+def context_length(source: str, begin: int, found: tuple[int, int], text: str, span: tuple[int, int]) -> int:
     """Returns how many characters next to a part are equal in the source and in the text, on both sides together.
 
     Args:

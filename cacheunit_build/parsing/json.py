@@ -64,10 +64,13 @@ def read_json(data: bytes, path: str, *, lines: bool = True, most_bytes: int = M
     """
     text = decode(data, path, most_bytes)
     try:
-        value = _with_normal_newlines(_StrictParser(text, path).parse())
+        value = _StrictParser(text, path).parse()
+        _refuse_deep_nesting(value)
     except RecursionError:
         raise fail(TOO_DEEP, path=path, line=_line_of_depth(text)) from None
-    _refuse_lone_surrogates(text, path)
+    if "\\" in text:  # else it has no escape, and line ends within texts are only there as escapes
+        _refuse_lone_surrogates(text, path)
+        value = _with_normal_newlines(value)
     return Document(path=path, value=value, lines=_bounded_lines(text, path) if lines else {})
 
 
@@ -153,6 +156,15 @@ def _lexemes(text: str) -> Iterator[tuple[str, int]]:
         line += text.count("\n", end, match.start())
         end = match.start()
         yield match[0], line
+
+
+def string_values(text: str) -> Iterator[tuple[int, int]]:
+    """Yields start and end of each string of a JSON text that is no key, without its quotes."""
+    lexemes = list(_LEXEME.finditer(text))
+    followers = [*(lexeme[0] for lexeme in lexemes[1:]), ""]
+    for lexeme, follower in zip(lexemes, followers, strict=True):
+        if lexeme[0].startswith('"') and follower != ":":
+            yield lexeme.start() + 1, lexeme.end() - 1
 
 
 def _line_of_lexeme(text: str, wanted: str) -> int | None:
@@ -249,22 +261,23 @@ def _key_lines(text: str) -> Iterator[tuple[Keys, int]]:
         previous = lexeme
 
 
-def _with_normal_newlines(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
-    """Returns `value` with LF line ends in every text in it, keys excepted.
+def _refuse_deep_nesting(value: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Raises RecursionError where lists and mappings are nested too deeply."""
+    level = [value]  # those with the same number of others around them
+    for _ in range(MOST_NESTED):
+        inner = (item.values() if isinstance(item, dict) else item for item in level if isinstance(item, list | dict))
+        level = [child for items in inner for child in items if isinstance(child, list | dict)]
+        if not level:
+            return
+    raise RecursionError
 
-    Args:
-        value: any JSON value.
-        depth: the number of lists and mappings around it.
 
-    Raises:
-        RecursionError: the value is nested too deeply.
-    """
+def _with_normal_newlines(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Returns `value` with LF line ends in every text in it, keys excepted."""
     if isinstance(value, str):
         return normalize_newlines(value)
-    if not isinstance(value, list | dict):
-        return value
-    if depth >= MOST_NESTED:
-        raise RecursionError
     if isinstance(value, list):
-        return [_with_normal_newlines(item, depth + 1) for item in value]
-    return {key: _with_normal_newlines(item, depth + 1) for key, item in value.items()}
+        return [_with_normal_newlines(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_normal_newlines(item) for key, item in value.items()}
+    return value

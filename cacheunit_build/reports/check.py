@@ -50,14 +50,14 @@ def check_blocks(result: CheckResult, *, verbose: bool = False) -> list[Block]:
 def _proof_lines(proof: Proof) -> Iterator[str]:
     """Yields a line for each rebuild that differs, or how many gave the same bytes."""
     for deviation in proof.deviations:
-        yield f"differs: {_deviation_text(deviation)}"
+        yield f"differs: {deviation_text(deviation)}"
         yield f"  with {deviation.conditions}"
     if not proof.deviations:
         rebuilds = plural(len(proof.rebuilds), "rebuild")
         yield f"ok: {rebuilds} under other conditions, without a cache, gave the same bytes"
 
 
-def _deviation_text(deviation: Deviation) -> str:
+def deviation_text(deviation: Deviation) -> str:
     """Returns where a rebuild differs first, or why it failed."""
     if deviation.path is None:
         return f"a rebuild failed: {deviation.reason}"
@@ -182,7 +182,7 @@ def _deviations_markdown(proof: Proof | None) -> str:
     """Returns a list of the rebuilds that differ, with a heading; empty where there are none."""
     if proof is None or not proof.deviations:
         return ""
-    lines = [f"- {markdown_text(f'{_deviation_text(item)} (with {item.conditions})')}" for item in proof.deviations]
+    lines = [f"- {markdown_text(f'{deviation_text(item)} (with {item.conditions})')}" for item in proof.deviations]
     return "\n".join([f"### {plural(len(lines), 'rebuild')} with other bytes", "", *lines])
 
 
@@ -216,10 +216,24 @@ def drift_markdown(drift: Sequence[Drift]) -> str:
     return f"{heading}\n\n{markdown_table([('', 'prefix', 'target', 'cause'), *rows])}"
 
 
-def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], repository_path: Callable[[str], str]) -> str:
-    """Returns annotations: each fault at its place, each difference at the first source that explains it.
+def drift_place(drift: Drift) -> str:
+    """Returns the file at which a difference is shown: the first source that explains it.
 
-    A difference that no source explains is at its file in the build folder, or at the lock.
+    For an added artifact, that is its manifest; for a removed one the lock, since its manifest may be gone. What no
+    source explains is at its file in the build folder, or at the lock.
+    """
+    if drift.kind == "removed":
+        return LOCK_FILE
+    return drift.manifest or next(iter(drift.because), drift.path or LOCK_FILE)
+
+
+def drift_sentence(drift: Drift) -> str:
+    """Returns what differs: `changed: support/agent for deepseek-v4`."""
+    return f"{drift.kind}: {f'{_name(drift)} for {drift.target}' if drift.prefix else drift.path}"
+
+
+def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], repository_path: Callable[[str], str]) -> str:
+    """Returns annotations: each fault at its place, each difference at the file that `drift_place` names.
 
     Args:
         faults: the faults.
@@ -229,9 +243,7 @@ def review_annotations(faults: Iterable[Fault], drift: Sequence[Drift], reposito
     lines = [fault_annotations(faults, repository_path)]
     by_path: dict[str, list[str]] = {}
     for item in drift:
-        path = next(iter(item.because), item.path or LOCK_FILE)
-        artifact = f"{_name(item)} for {item.target}" if item.prefix else str(item.path)
-        by_path.setdefault(path, []).append(f"{item.kind}: {artifact}")
+        by_path.setdefault(drift_place(item), []).append(drift_sentence(item))
     hint = LINE_ENDS_HINT if drift and all(item.line_ends for item in drift) else _BUILD_HINT
     lines += [
         annotation("error", *messages, hint, path=repository_path(path), line=1, title="does not match the lock")

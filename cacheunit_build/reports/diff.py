@@ -1,4 +1,4 @@
-"""The report of `diff`: text, JSON, and annotations on the changed source lines."""
+"""The report of `diff`: text and JSON."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from cacheunit_build.reports.diff_cells import COLUMNS, RIGHT
 from cacheunit_build.reports.diff_page import BRIEF, EVERYTHING, diff_page
 from cacheunit_build.reports.diff_summary import summary_json
 from cacheunit_build.reports.formatting import faults_json, plural, with_former_keys
-from cacheunit_build.reports.github import annotation
 from cacheunit_build.reports.layout import Block, Table, Verbatim
 from cacheunit_build.reports.text_diff import diff_lines
 from cacheunit_build.reports.word_diff import plain_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from cacheunit_build.diff.results import Cause, Difference, DiffResult
     from cacheunit_build.reports.diff_page import CauseView
@@ -36,7 +35,7 @@ def diff_json(diff: DiffResult) -> dict[str, Any]:
             for path, keys in diff.sources.items()
         ],
         "causes": [_cause_json(cause) for cause in diff.causes],
-        "summary": summary_json(diff) if diff.differences else None,
+        "summary": summary_json(diff),
         "affected": list(diff.affected),
         "errors": faults_json(diff.faults),
         "notes": list(diff.notes),
@@ -130,30 +129,3 @@ def _text_diffs(diff: DiffResult) -> Iterator[Block]:
         if item.text is not None and item.text[0] != item.text[1] and (item.prefix, item.text) not in seen:
             seen.add((item.prefix, item.text))
             yield Verbatim(diff_lines(*item.text, name=readable_name(item.prefix)))
-
-
-def diff_annotations(diff: DiffResult, repository_path: Callable[[str], str]) -> str:
-    """Returns a notice on each source line at which artifacts begin to differ.
-
-    Args:
-        diff: the result.
-        repository_path: returns the path in the repository of a path in the project.
-    """
-    by_line: dict[tuple[str, int], list[Difference]] = {}
-    for item in diff.differences:
-        source = None if item.first is None else item.first.source
-        if source is not None:
-            by_line.setdefault((repository_path(source.path), source.line), []).append(item)
-    return "\n".join(
-        annotation("notice", *map(_sentence, items), path=path, line=line, title="prompt cache")
-        for (path, line), items in sorted(by_line.items())
-    )
-
-
-def _sentence(item: Difference) -> str:
-    """Returns what a change does to the cache, in one sentence."""
-    name = f"{readable_name(item.prefix)} for {item.target}"
-    if item.still_cached is None or item.recomputed is None:
-        return f"{name}: unknown how many tokens are still cached"
-    estimate = "~" if item.estimated else ""
-    return f"{name}: {estimate}{item.still_cached:,} tokens still cached, {estimate}{item.recomputed:,} recomputed"

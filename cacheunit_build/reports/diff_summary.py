@@ -42,7 +42,8 @@ class Summary:
     """What a change does to all artifacts together.
 
     Attributes:
-        changed: the artifacts that were added, removed, renamed or changed; those whose count alone changed are not.
+        changed: the artifacts that were added, removed, renamed or changed.
+        counts: the further artifacts of which only the count changed; they are not among the sums.
         old_tokens: the static tokens of the old versions.
         new_tokens: the static tokens of the new versions.
         still_cached: static tokens of the new versions that old cache entries serve; None where unknown of one.
@@ -53,6 +54,7 @@ class Summary:
     """
 
     changed: int
+    counts: int
     old_tokens: int
     new_tokens: int
     still_cached: int | None
@@ -65,7 +67,7 @@ class Summary:
     def decision(self) -> str:
         """The line to decide by: `+12 tokens in 2 artifacts, +0.0031 USD per 1,000 requests to each at 10 hits …`."""
         if not self.changed:
-            return "no request changes, only counts do"
+            return "no request changes, only counts do" if self.counts else "no request changes"
         sign = "~" if self.estimated else ""
         tokens = self.new_tokens - self.old_tokens
         counted = f"{sign}{tokens:+,} {'token' if abs(tokens) == 1 else 'tokens'} in {plural(self.changed, 'artifact')}"
@@ -74,7 +76,7 @@ class Summary:
             return f"{counted}, cost per {REQUESTS:,} requests unknown"
         to_each = "" if self.changed == 1 else " to each"
         left_out = f" ({self.cost.unknown:,} of unknown cost left out)" if self.cost.unknown else ""
-        return f"{counted}, {_amounts(self.cost, sign)} per {REQUESTS:,} requests{to_each} {rate}{left_out}"
+        return f"{counted}, {amounts_text(self.cost, sign)} per {REQUESTS:,} requests{to_each} {rate}{left_out}"
 
 
 def summary(diff: DiffResult) -> Summary:
@@ -83,6 +85,7 @@ def summary(diff: DiffResult) -> Summary:
     present = [item for item in changed if item.new is not None]
     return Summary(
         changed=len(changed),
+        counts=len(diff.differences) - len(changed),
         old_tokens=sum(item.old.tokens for item in changed if item.old is not None),
         new_tokens=sum(item.new.tokens for item in present if item.new is not None),
         still_cached=_sum(item.still_cached for item in present),
@@ -118,7 +121,7 @@ def amount(costs: Iterable[tuple[Difference, float | None]]) -> Amount:
     return Amount(money=dict(sorted(money.items())), input_tokens=tokens, unknown=unknown)
 
 
-def _amounts(cost: Amount, sign: str) -> str:
+def amounts_text(cost: Amount, sign: str) -> str:
     """Returns `+0.0031 USD`, or `the cost of +310 input tokens`; several amounts are joined by `and`."""
     parts = [f"{sign}{money_text(value)} {currency}" for currency, value in cost.money.items()]
     if cost.input_tokens is not None:

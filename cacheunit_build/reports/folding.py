@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.file_names import readable_name
@@ -10,11 +11,13 @@ from cacheunit_build.domain.file_names import readable_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey
 
 MOST_ROWS = 20
 """The most rows of a table that is not asked for in full."""
 
+_NUMBER = re.compile(r"\d[\d,]*")
 _MOST_NAMES = 8
 _MOST_TARGETS = 2
 
@@ -85,6 +88,31 @@ def fold(keys: Iterable[ArtifactKey], most: int = MOST_ROWS) -> list[Group]:
         if len(groups) <= most:
             break
     return groups
+
+
+def fold_faults(faults: Iterable[Fault]) -> list[Fault]:
+    """Returns one fault for each cause: the first of those that differ only in the artifact and in numbers.
+
+    Its message says which others have it too: `… over the budget of 400 (and 5 more like it: support/agent ×5)`.
+    """
+    causes: dict[object, list[Fault]] = {}
+    for index, fault in enumerate(faults):
+        key: object = index
+        if fault.artifact is not None:
+            prefix, target = fault.artifact
+            rest = fault.message.partition(f" for {target}: ")[2]
+            key = fault.path, fault.line, fault.hint, prefix.partition("@")[0], _NUMBER.sub("0", rest)
+        causes.setdefault(key, []).append(fault)
+    return [_with_others(first, others) for first, *others in causes.values()]
+
+
+def _with_others(fault: Fault, others: Sequence[Fault]) -> Fault:
+    """Returns a fault whose message tells of others with its cause."""
+    if not others:
+        return fault
+    keys = [other.artifact for other in others if other.artifact is not None]
+    names = f"{fold_names(prefix for prefix, _ in keys)} for {fold_targets(target for _, target in keys)}"
+    return replace(fault, message=f"{fault.message} (and {len(others):,} more like it: {names})")
 
 
 def _variants(key: ArtifactKey) -> tuple[str, ...]:

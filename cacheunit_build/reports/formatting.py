@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.reports.folding import number_range
@@ -65,7 +64,7 @@ def unit_text(artifact: Artifact) -> str:
 
 def faults_json(faults: Iterable[Fault]) -> list[dict[str, Any]]:
     """Returns faults as JSON values: message, path, line and hint."""
-    return [asdict(fault) for fault in faults]
+    return [{"message": fault.message, "path": fault.path, "line": fault.line, "hint": fault.hint} for fault in faults]
 
 
 def with_former_keys(report: dict[str, Any], former: Mapping[str, str]) -> dict[str, Any]:

@@ -85,7 +85,10 @@ class Painter(Protocol):
     """Adds colours to what is shown, which change no width."""
 
     def line(self, text: str) -> str:
-        """Returns a line of a paragraph or a text diff."""
+        """Returns a line of a paragraph."""
+
+    def verbatim(self, text: str) -> str:
+        """Returns a line that does not wrap, such as that of a text diff."""
 
     def cell(self, text: str) -> str:
         """Returns a cell of a table, without the spaces around it."""
@@ -98,6 +101,9 @@ class _Plain:
     """No colours."""
 
     def line(self, text: str) -> str:
+        return text
+
+    def verbatim(self, text: str) -> str:
         return text
 
     def cell(self, text: str) -> str:
@@ -204,7 +210,7 @@ def _block_lines(block: Block, width: int, painter: Painter) -> Iterator[str]:
         for part in block.blocks:
             yield from _block_lines(part, width, painter)
     elif isinstance(block, Verbatim):
-        yield from (painter.line(output_line(line)) for line in block.lines)
+        yield from (painter.verbatim(output_line(line)) for line in block.lines)
     else:
         yield from (painter.line(line) for text in block for line in _safe(wrap(output_line(text), width)))
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.escaping import code_span, markdown_text
 from cacheunit_build.lint.registry import RULES
+from cacheunit_build.lint.replacements import FIXABLE
 from cacheunit_build.reports.formatting import markdown_table, plural
 from cacheunit_build.reports.github import Level, annotation
 from cacheunit_build.reports.layout import Block, Table, columns
+from cacheunit_build.reports.lint_rows import Row, first_rows, folded_rows, prefixes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from cacheunit_build.lint.results import LintResult, Violation
     from cacheunit_build.lint.rule import Severity
@@ -19,19 +22,58 @@ if TYPE_CHECKING:
 _LEVELS: dict[Severity, Level] = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def lint_blocks(result: LintResult) -> list[Block]:
-    """Returns one line for each violation, the hint for each rule, and a summary.
+Reasons = Mapping[tuple[str, str, int], Sequence[str]]
+"""Code, path and line of violations -> why `--fix` left them alone."""
 
-    A hint of a violation that differs from that of its rule is on a line of its own below it.
+
+def lint_blocks(result: LintResult, *, verbose: bool = False, reasons: Reasons | None = None) -> list[Block]:
+    """Returns one line for each cause, the hint for each rule, and a summary.
+
+    Args:
+        result: what to show.
+        verbose: whether to show every violation on a line of its own.
+        reasons: why violations were not fixed; None where no fix was asked for.
     """
-    lines = []
-    for violation in result.violations:
-        lines.append(f"{_position(violation)}: {violation.severity} {violation.code}: {_message(violation)}")
-        if violation.hint != RULES[violation.code].hint:
-            lines.append(f"  hint: {violation.hint}")
-    rules = [RULES[code] for code in sorted({violation.code for violation in result.violations})]
-    hints = Table(rows=[(rule.code, rule.name, rule.hint) for rule in rules])
-    return [lines, hints, [summary(result)]]
+    rows = [Row(violations=(item,)) for item in result.violations] if verbose else folded_rows(result.violations)
+    hints = _table_hints(result.violations)
+    shown: set[str] = set()
+    lines: list[str] = []
+    for row in rows if verbose else first_rows(rows):
+        lines.append(str(row))
+        for note in _notes(row, hints, reasons or {}) if isinstance(row, Row) else ():
+            if note not in shown or verbose:
+                lines.append(f"  {note}")
+            shown.add(note)
+    table = Table(rows=[(code, RULES[code].name, hint) for code, hint in hints.items()])
+    return [lines, table, [summary(result), *(_fixable(result) if reasons is None else ())]]
+
+
+def _fixable(result: LintResult) -> list[str]:
+    """Returns a line that says for which violations `--fix` may help; none where it cannot."""
+    codes = sorted({violation.code for violation in result.violations} & FIXABLE)
+    return [f'"cacheunit lint --fix" fixes what is certain of {", ".join(codes)}'] if codes else []
+
+
+def _notes(row: Row, hints: Mapping[str, str], reasons: Reasons) -> list[str]:
+    """Returns the hints of a row that the table below does not have, and why it was not fixed, each once."""
+    violations = row.violations
+    own = [f"hint: {item.hint}" for item in violations if item.hint != hints.get(item.code)]
+    left = [
+        f"not fixed: {reason}" for item in violations for reason in reasons.get((item.code, item.path, item.line), ())
+    ]
+    return list(dict.fromkeys([*own, *left]))
+
+
+def _table_hints(violations: Iterable[Violation]) -> dict[str, str]:
+    """Returns code -> the hint that is shown once, below all violations: the only one of the rule, or its usual one."""
+    hints: dict[str, set[str]] = {}
+    for violation in violations:
+        hints.setdefault(violation.code, set()).add(violation.hint)
+    return {
+        code: hint
+        for code, own in sorted(hints.items())
+        if (hint := next(iter(own)) if len(own) == 1 else RULES[code].hint) in own
+    }
 
 
 def summary(result: LintResult) -> str:
@@ -115,6 +157,7 @@ def rules_json() -> dict[str, Any]:
                 "name": rule.name,
                 "meaning": rule.meaning,
                 "hint": rule.hint,
+                "fixable": rule.code in FIXABLE,
             }
             for rule in RULES.values()
         ]
@@ -127,6 +170,5 @@ def _position(violation: Violation) -> str:
 
 
 def _message(violation: Violation) -> str:
-    """Returns the message, with the number of prefixes where several have the violation."""
-    prefixes = len(violation.prefixes)
-    return f"{violation.message} (in {prefixes:,} prefixes)" if prefixes > 1 else violation.message
+    """Returns the message, with the folded names of the prefixes where several have the violation."""
+    return f"{violation.message}{prefixes_text([violation])}"

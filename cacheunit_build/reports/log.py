@@ -13,6 +13,7 @@ from cacheunit_build.reports.log_cells import (
     present,
     share_range,
     short_id,
+    subject_text,
     summary_text,
     tokens_text,
     unchanged_line,
@@ -79,7 +80,9 @@ def _artifact_blocks(result: LogResult, history: ArtifactHistory) -> Iterator[Bl
         commit, point = result.commits[index], points.get(index)
         if commit.problem is not None:
             notes[len(rows)] = commit.problem
-            rows.append((short_id(commit.commit), commit.commit.date, "", "not read", "", "", commit.commit.subject))
+            rows.append(
+                (short_id(commit.commit), commit.commit.date, "", "not read", "", "", subject_text(commit.commit))
+            )
         elif point is not None:
             note = point_note(history, point)
             notes |= {} if note is None else {len(rows): note}
@@ -92,7 +95,7 @@ def _point_row(commit: HistoryCommit, point: Point) -> tuple[str, ...]:
     values = (tokens_text(point), f"{point.entry.padding:,}", share_range([point]))
     tokens, padding, cached = ("", "", "") if point.kind == "removed" else values
     item = commit.commit
-    return short_id(item), item.date, tokens, change_text(point), padding, cached, item.subject
+    return short_id(item), item.date, tokens, change_text(point), padding, cached, subject_text(item)
 
 
 def log_json(result: LogResult) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.folding import Group, fold, fold_names, number_range
 from cacheunit_build.reports.formatting import plural
@@ -66,13 +67,16 @@ class HistoryRow:
         return means([item.tokens_at(len(result.commits))[result.start :] for item in self.members])
 
     def growth_text(self, result: LogResult) -> str | None:
-        """Returns the largest growth with its commit, of several the last; None where nothing grew.
+        """Returns the largest growth with its commit, of several the last; where nothing grew, what added it all.
 
-        The artifact is named where others of the row did not grow as much by the same commit.
+        The artifact is named where others of the row did not grow as much by the same commit. None where one commit
+        did neither.
         """
         grown = [(item, point) for item in self.members if (point := item.largest_growth) is not None]
         if not grown:
-            return None
+            added = {item.first.index if item.is_added else None for item in self.members}
+            index = added.pop()
+            return None if added or index is None else f"added in {commit_text(result.commits[index].commit)}"
         history, point = max(grown, key=lambda found: (found[1].growth, found[1].index))
         alike = [item for item, other in grown if (other.growth, other.index) == (point.growth, point.index)]
         name = "" if len(alike) == len(self.members) else f" of {readable_name(history.prefix)} for {history.target}"
@@ -134,7 +138,12 @@ def short_id(commit: LockCommit) -> str:
 
 def commit_text(commit: LockCommit) -> str:
     """Returns a commit in words: `3f2a1bc 2026-10-02 "Add refund policy"`."""
-    return f'{short_id(commit)} {commit.date} "{commit.subject}"'
+    return f'{short_id(commit)} {commit.date} "{subject_text(commit)}"'
+
+
+def subject_text(commit: LockCommit) -> str:
+    """Returns the subject of a commit, of a very long one the beginning."""
+    return shortened(commit.subject)
 
 
 def change_text(point: Point) -> str:
@@ -162,7 +171,7 @@ def present(result: LogResult) -> list[ArtifactHistory]:
 def unchanged_line(result: LogResult) -> list[str]:
     """Returns a line with the prefixes whose numbers never changed; none where there is no such prefix."""
     names = fold_names(item.prefix for item in present(result) if not item.is_changed)
-    return [f"unchanged: {names}"] if names else []
+    return [f"tokens unchanged: {names}"] if names else []
 
 
 def history_remarks(result: LogResult, most: int | None) -> list[str]:

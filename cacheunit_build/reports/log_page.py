@@ -18,6 +18,7 @@ from cacheunit_build.reports.log_cells import (
     shallow_note,
     share_range,
     short_id,
+    subject_text,
     summary_text,
     tokens_text,
     unchanged_line,
@@ -152,6 +153,6 @@ def _change_row(result: LogResult, history: ArtifactHistory, point: Point) -> tu
     variant = readable_name(point.prefix).partition("@")[2]
     artifact = f"{history.target}, {variant}" if variant else history.target
     note = point_note(history, point)
-    subject = commit.subject if note is None else f"{commit.subject} ({note})"
+    subject = subject_text(commit) if note is None else f"{subject_text(commit)} ({note})"
     numbers = (tokens_text(point), change_text(point), f"{point.entry.padding:,}", share_range([point]))
     return short_id(commit), commit.date, artifact, *numbers, subject

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, zip_longest
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.reports.text_diff import show_characters, show_white_space
@@ -25,6 +25,8 @@ PieceKind = Literal["same", "old", "new"]
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|\s|.")
 _MOST_COMPARED = 250_000
 """The most pairs of words that are compared; above, the old text is followed by the new one."""
+_MOST_LINES = 400
+"""The most lines of a change, old and new ones, whose words are compared."""
 _LEAST_SIMILAR = 0.4
 """The share of common words below which the old text is followed by the new one."""
 _LONGEST_SAME = 60
@@ -72,14 +74,17 @@ def plain_line(line: MarkedLine) -> str:
 
 
 def _lines_of(change: ChangedLines) -> Iterator[MarkedLine]:
-    """Yields the lines of one change: line by line where their number is the same, else as one text."""
-    if len(change.old) == len(change.new):
-        for old, new in zip_longest(change.old, change.new, fillvalue=""):
+    """Yields the lines of one change: line by line where their number is the same, else as one text.
+
+    Many lines are not compared: the old ones are in front of the new ones.
+    """
+    if not change.old or not change.new or len(change.old) + len(change.new) > _MOST_LINES:
+        sides: tuple[tuple[PieceKind, Sequence[str]], ...] = (("old", change.old), ("new", change.new))
+        for kind, lines in sides:
+            yield from ((Piece(kind=kind, text=_visible(line) or _LINE_END),) for line in lines)
+    elif len(change.old) == len(change.new):
+        for old, new in zip(change.old, change.new, strict=True):
             yield from _marked(old, new)
-    elif not change.old or not change.new:
-        kind: PieceKind = "old" if change.old else "new"
-        for line in change.old or change.new:
-            yield (Piece(kind=kind, text=_visible(line) or _LINE_END),)
     else:
         yield from _marked("\n".join(change.old), "\n".join(change.new))
 

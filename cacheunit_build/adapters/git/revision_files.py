@@ -211,7 +211,7 @@ class BlobReader:
                 raise cannot_run_git(error) from None
 
     def _ask(self, blob: str) -> bytes | None:
-        """Sends "ID", receives "ID blob SIZE", the content and a newline; returns None for any other answer."""
+        """Sends "ID", receives "ID TYPE SIZE", the content and a newline; returns None for what is no blob."""
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - own arguments
                 git_command("cat-file", "--batch"),
@@ -226,11 +226,11 @@ class BlobReader:
         requests.write(f"{blob}\n".encode())
         requests.flush()
         header = answers.readline().split()
-        if len(header) != 3 or header[1] != b"blob":  # noqa: PLR2004 - id, type, size
+        if len(header) != 3:  # noqa: PLR2004 - id, type, size; or "ID missing"
             return None
         data = answers.read(int(header[2]))
         answers.read(1)
-        return data
+        return data if header[1] == b"blob" else None
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

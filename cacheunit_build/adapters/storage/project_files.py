@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISLNK, S_ISREG, S_IWUSR
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
@@ -176,6 +176,21 @@ class DiskFiles:
     def exclusive(self) -> AbstractContextManager[None]:
         """Locks the project against other builds, which wait. Where nothing can be written, nothing is locked."""
         return self._lock.hold()
+
+    def edit_problem(self, path: str) -> str | None:
+        """Returns why a source is not to be edited, as in `it is read-only`; None where it can be.
+
+        A link is not: what it leads to may belong to something else, and a commit would replace the link.
+        """
+        try:
+            status = os.lstat(self._full_path(path))
+        except OSError as error:
+            return f"it cannot be read: {error.strerror or error}"
+        if S_ISLNK(status.st_mode):
+            return "it is a link"
+        if not S_ISREG(status.st_mode):
+            return "it is not a regular file"
+        return None if status.st_mode & S_IWUSR else "it is read-only"
 
     def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
         """Writes files, removes others, and writes the lock last; on failure everything stays as it was.

@@ -11,7 +11,7 @@ from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, Pro
 from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.cli.options import format_options, jobs_option, selection_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
-from cacheunit_build.cli.pull_request_output import print_review
+from cacheunit_build.cli.pull_request_output import print_code_quality, print_review
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import CheckResult
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--prove", is_flag=True, help="Build copies without a cache, under other conditions, and compare all bytes."
 )
 @click.option("--require-counts", is_flag=True, help="Fail on estimates, and list them.")
-@format_options("text", "json", "markdown", "github")
+@format_options("text", "json", "markdown", "github", "gitlab")
 @with_context
 def check(context: Context, selection: Selection, form: str, *, jobs: int, prove: bool, require_counts: bool) -> int:
     """Compile in memory and compare with the lock and build/. Nothing is written."""
@@ -67,6 +67,14 @@ def report_check(context: Context, result: CheckResult, form: str) -> int:
         from cacheunit_build.reports.check import check_markdown
 
         print_review(context, form, check_markdown(result), result)
+    elif form == "gitlab":
+        from cacheunit_build.reports.check import check_blocks
+        from cacheunit_build.reports.gitlab import check_gitlab
+
+        if result.faults:
+            print_faults(result.faults)
+        blocks = () if result.faults else check_blocks(result)
+        print_code_quality(context, check_gitlab(result, context.repository_path), blocks)
     else:
         _print_check(context, result)
     return WRONG_INPUT if result.faults else OK if result.ok else DIFFERENT

@@ -9,8 +9,9 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
-from cacheunit_build.cli.output import append_job_summary, print_faults, print_text
+from cacheunit_build.cli.output import print_faults, print_text
 from cacheunit_build.cli.output_file import check_output, output_option, write_blocks, write_report
+from cacheunit_build.cli.pull_request_output import print_code_quality, print_github_diff
 from cacheunit_build.domain.escaping import json_text
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @price_option
 @jobs_option
 @output_option
-@format_options("text", "json", "markdown", "github", "html")
+@format_options("text", "json", "markdown", "github", "gitlab", "html")
 @with_context
 def diff(
     context: Context,
@@ -50,8 +51,8 @@ def diff(
 
     if (only_names or texts) and form != "text":
         raise click.UsageError("--names and --text print text: they exclude another --format")
-    if only_names and output is not None:
-        raise click.UsageError("--names prints names: it excludes --output")
+    if output is not None and (only_names or form == "github"):
+        raise click.UsageError("--output is for a report: it excludes --names and --format github")
     check_output(context, output)
     project = context.project()
     baseline = find_baseline(context.folder, project, against)
@@ -81,7 +82,7 @@ def _with_prices(context: Context, result: DiffResult, model: str | None) -> Dif
 def _print_remarks(context: Context, result: DiffResult, form: str) -> None:
     for note in result.notes:
         context.remark(f"note: {note}")
-    if result.faults and form != "json":
+    if result.faults and form not in ("json", "github"):
         print_faults(result.faults)
         context.remark(
             f"\nnote: these are errors in {result.against} under today's rules; what they affect is shown as unknown\n"
@@ -102,7 +103,11 @@ def _report(context: Context, result: DiffResult, output: str | None, form: str,
     elif form == "markdown":
         write_report(context, diff_markdown(result), output)
     elif form == "github":
-        write_report(context, reports.diff_annotations(result, context.repository_path), output)
-        append_job_summary(diff_markdown(result))
+        print_github_diff(context, result)
+    elif form == "gitlab":
+        from cacheunit_build.reports.gitlab import diff_gitlab
+
+        blocks = reports.diff_blocks(result, everything=context.verbose)
+        print_code_quality(context, diff_gitlab(result, context.repository_path), blocks, output)
     else:
         write_blocks(context, reports.diff_blocks(result, texts=texts, everything=context.verbose), output)

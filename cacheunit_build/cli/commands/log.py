@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def log(
     context: Context, selection: Selection, since: str | None, limit: int | None, output: str | None, form: str
 ) -> int:
-    """Show tokens, padding and cached share by commit, as git has the lock.
+    """Show how tokens, padding and cached share changed by commit, as git has the lock.
 
     A NAME is a prefix or variant, a folder, or a glob, also of a prefix that was removed or renamed. For a single
     artifact, each commit that changed it is listed.

@@ -9,16 +9,14 @@ import click
 from cacheunit_build.cli.context import OK
 from cacheunit_build.cli.output import print_json
 
-_DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-
 
 @click.command()
 @click.argument("what", type=click.Choice(["manifest", "config"]), default="manifest")
 def schema(what: str) -> int:
     """Print the JSON Schema of a manifest, or of the settings, for editors."""
-    from cacheunit_build.parsing.manifest import manifest_schema
+    from cacheunit_build.cli.scaffolding.editor_schema import DIALECT, manifest_document
 
-    print_json({**_DIALECT, **(manifest_schema() if what == "manifest" else _settings_schema())})
+    print_json(manifest_document() if what == "manifest" else {**DIALECT, **_settings_schema()})
     return OK
 
 

@@ -9,5 +9,8 @@
 | CU5xx | `cu5_project`    | unused and confusable names, unused templates, invalid ignore comments |
 | CU6xx | `cu6_tools`      | tools that a provider may refuse                                      |
 
+The patterns of CU1xx are in `cu1_dates`, `cu1_identifiers` and `cu1_git`, those for many languages in
+`date_patterns` and `calendar_words`.
+
 To add a rule, define it in its module, list it in that module's `RULES`, and add it to the table in `docs/lint.md`.
 """

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.certain_secrets import certain_secrets
 from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rules.cu1_identifiers import looks_generated
+from cacheunit_build.lint.segment import first_of_each_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +23,7 @@ ABSOLUTE_PATH = Rule(
     code="CU201",
     name="absolute-path",
     severity="warning",
-    meaning="a path on one machine or in a user's home directory: it differs in each clone and may reveal a name",
+    meaning="a path of one machine, one run or one user: it differs in each clone or run, and may reveal a name",
     hint="use a path relative to the project, or a placeholder",
 )
 HOST_NAME = Rule(
@@ -54,7 +56,7 @@ CREDENTIAL = Rule(
 )
 RULES = (ABSOLUTE_PATH, HOST_NAME, E_MAIL, SECRET, CREDENTIAL)
 
-_PATH_PART = r"[\w.@+~-]+"
+_PATH_PART = r"[\w.@+~-]*[\w@+~-]"
 # /home/NAME/notes, C:\Users\NAME\notes; group 1 is the account.
 _HOME_PATH = re.compile(
     rf"(?<![\w./-])(?:/home/|/Users/|/mnt/[a-z]/Users/|[A-Za-z]:[\\/]{{1,2}}[Uu]sers[\\/]{{1,2}})({_PATH_PART})"
@@ -62,8 +64,20 @@ _HOME_PATH = re.compile(
 )
 # /scratch/run7/work, /tmp/build1/out, D:\work\shop
 _MACHINE_PATH = re.compile(
-    rf"(?<![\w./:-])(?:/root|/private/var|/var/folders|/scratch|/workspaces?|/builds?/{_PATH_PART}|/mnt/{_PATH_PART}"
+    rf"(?<![\w./:-])(?:/root|/private/var|/var/folders|/run/user/\d+|/scratch|/workspaces?|/builds?/{_PATH_PART}|/mnt/{_PATH_PART}"
     rf"|/tmp/{_PATH_PART}|[A-Za-z]:\\\\?(?!Windows|Program|Python|path)[A-Za-z]{_PATH_PART})(?:[\\/]{{1,2}}{_PATH_PART})+"
+)
+# /tmp/x8fj2, %TEMP%\x8fj2, C:\Users\NAME\AppData\Local\Temp\x8fj2; group 1 is what stands below the folder.
+_TEMPORARY_PATH = re.compile(
+    r"(?<![\w./:-])(?:file://)?(?:(?:/private|/var)?/tmp|/dev/shm|%TE?MP%|%LOCALAPPDATA%[\\/]{1,2}Temp|[A-Za-z]:[\\/]{1,2}Te?mp|\$(?:\{TMPDIR\}|TMPDIR|TE?MP)|[A-Za-z]:[\\/]{1,2}Windows"
+    rf"[\\/]{{1,2}}Temp|[A-Za-z]:[\\/]{{1,2}}Users[\\/]{{1,2}}{_PATH_PART}[\\/]{{1,2}}AppData[\\/]{{1,2}}Local[\\/]{{1,2}}Temp)"
+    rf"((?:[\\/]{{1,2}}{_PATH_PART})+)",
+    re.IGNORECASE,
+)
+# The parts of such a path; Python's own names, and numbers of processes.
+_NAME_PARTS = re.compile(r"[0-9A-Za-z]+")
+_TEMPORARY_NAME = re.compile(
+    r"(?:^|[\\/])(?:tmp[a-z0-9_]{8}|\d{5,}|[a-z-]+\d{6,}|[a-z][\w.-]*-(?!(?:19|20)\d\d\b)\d{3,})(?=[\\/]|$)"
 )
 # Accounts of container images and of documentation, and placeholders for an account.
 _GENERIC_ACCOUNTS = frozenset(
@@ -79,7 +93,7 @@ _GENERIC_ACCOUNTS = frozenset(
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 # db1.prod.internal, https://git.lan, root@nas.home.arpa; group 1 is the host. `print.local(` is a call.
 _INTERNAL_HOST = re.compile(
-    rf"(?<![\w.@/-])(?:(?:[a-z][a-z0-9+]*://)?(?:[\w.+-]+@)?)((?:{_LABEL}\.)+(?:internal|corp|lan|intranet|intra|home\.arpa|local))"
+    rf"(?<![\w.+@/-])(?:(?:[a-z][a-z0-9+]*://)?(?:[\w.+-]+@)?)((?:{_LABEL}\.)+(?:internal|corp|lan|intranet|intra|home\.arpa|local))"
     r"(?![\w-]|\.\w|\()"
 )
 # Names that every cluster, container or virtual machine has.
@@ -144,12 +158,30 @@ def secret_matches(segment: Segment, scan: SecretScanner | None) -> Iterator[Mat
 
 
 def _paths(segment: Segment) -> Iterator[Match]:
-    """Yields paths in a home directory of a real account, and paths that only one machine has."""
+    """Yields paths in a home directory of a real account, temporary paths, and others that only one machine has."""
+    yield from first_of_each_place((_home_paths(segment), _temporary_paths(segment), _machine_paths(segment)))
+
+
+def _home_paths(segment: Segment) -> Iterator[Match]:
+    """Yields paths in a home directory of a real account."""
     for match in segment.finditer(_HOME_PATH):
         account = match[1].lower()
         if account.strip(".") and account.rstrip(".") not in _GENERIC_ACCOUNTS:
             message = f'"{match[0]}" is a path in a user\'s home directory'
             yield segment.match(ABSOLUTE_PATH, match.span(), message, _severity(segment, match))
+
+
+def _temporary_paths(segment: Segment) -> Iterator[Match]:
+    """Yields paths below a folder for temporary files with a part that a program generated."""
+    for match in segment.finditer(_TEMPORARY_PATH):
+        is_generated = any(map(looks_generated, _NAME_PARTS.findall(match[1]))) or _TEMPORARY_NAME.search(match[1])
+        if is_generated and not segment.looks_like_example(match.start()):
+            message = f'"{match[0]}" is a temporary path: it differs in each run'
+            yield segment.match(ABSOLUTE_PATH, match.span(), message)
+
+
+def _machine_paths(segment: Segment) -> Iterator[Match]:
+    """Yields paths that only one machine has."""
     for match in segment.finditer(_MACHINE_PATH):
         if not segment.looks_like_example(match.start()):
             yield segment.match(ABSOLUTE_PATH, match.span(), f'"{match[0]}" is a path on one machine')

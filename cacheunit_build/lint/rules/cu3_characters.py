@@ -293,12 +293,19 @@ def mixed_normalization(segments: Sequence[Segment]) -> Iterator[tuple[Segment, 
         return
     reported: set[str] = set()
     for segment in segments:
-        for match in segment.finditer(_DECOMPOSED):
-            composed = unicodedata.normalize("NFC", match[0])
-            if len(composed) < len(match[0]) and composed not in reported:
-                reported.add(composed)
-                message = f'"{composed}" is decomposed (NFD), other characters are composed (NFC)'
-                yield segment, segment.match(MIXED_NORMALIZATION, match.span(), message)
+        for match in decomposed_characters(segment):
+            if match.message not in reported:
+                reported.add(match.message)
+                yield segment, match
+
+
+def decomposed_characters(segment: Segment) -> Iterator[Match]:
+    """Yields every decomposed character that has a composed form, whether or not others are composed."""
+    for match in segment.finditer(_DECOMPOSED):
+        composed = unicodedata.normalize("NFC", match[0])
+        if len(composed) < len(match[0]):
+            message = f'"{composed}" is decomposed (NFD), other characters are composed (NFC)'
+            yield segment.match(MIXED_NORMALIZATION, match.span(), message)
 
 
 def _is_composed(character: str) -> bool:

@@ -1,0 +1,134 @@
+"""CU101 to CU104: dates, times and Unix timestamps."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rules.calendar_words import CONDITION
+from cacheunit_build.lint.rules.date_patterns import (
+    EXACT_TIME,
+    ODD_TIME,
+    TIME_OF_DAY,
+    as_of_months,
+    current_moments,
+    dates,
+    timestamps,
+)
+from cacheunit_build.lint.segment import first_of_each_place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cacheunit_build.lint.segment import Match, Segment
+
+MOVE = "remove it, or send it after the prefix, in the user message"
+
+TIMESTAMP = Rule(
+    code="CU101",
+    name="timestamp",
+    severity="error",
+    meaning="a date with a time of day",
+    hint=MOVE,
+)
+DATE = Rule(
+    code="CU102",
+    name="date",
+    severity="warning",
+    meaning="a date; an error if the text presents it, or a part such as a month or weekday, as the current one",
+    hint=MOVE,
+)
+TIME = Rule(
+    code="CU103",
+    name="time",
+    severity="warning",
+    meaning="an exact time of day, or one that the text presents as the current time",
+    hint=MOVE,
+)
+EPOCH = Rule(
+    code="CU104",
+    name="epoch",
+    severity="error",
+    meaning="a number that looks like a Unix timestamp, in seconds up to nanoseconds",
+    hint=MOVE,
+)
+
+# The day on which Unix time begins is a fact that prompts explain.
+_UNIX_EPOCH = re.compile(
+    r"0?1(?:st|er|\.)?[-/. ](?:de )?\w{1,10}\.?[-/. ](?:de )?1970|\w{1,10}\.? 0?1(?:st)?,? 1970|1970\D0?1\D0?1\D?"
+)
+# Directly in front of a date without marks, or with dots, that is a version: "version 2026.11.30".
+_VERSION_WORD = re.compile(r"(?:version|release|tag|ver|v|[=<>~^])\W{0,5}$", re.IGNORECASE)
+_PLAIN_OR_DOTTED = re.compile(r"\d{8}|\d{4}\.\d\d\.\d\d")
+# Seconds from July 2017 to July 2036, with a fraction or without, or milliseconds, microseconds or nanoseconds; earlier
+# ones are mostly phone and article numbers.
+_EPOCH_NUMBER = re.compile(r"(?<![\w.+/#-])(?:1[5-9]\d{8}|20\d{8})(?:\d{3}){0,3}(?:\.\d{1,9})?(?![\w/-]|\.\d)")
+_ROUND_NUMBER = re.compile(r"\d{1,4}0{6,}")
+_CONDITION = re.compile(CONDITION, re.IGNORECASE)
+# What joins the name of a moment and the moment, in place of a verb.
+_MARK = re.compile("[:=>(]")
+
+
+def date_matches(segment: Segment) -> Iterator[Match]:
+    """Yields each date and time once: as a timestamp, as what is presented as current, as a date, or as a time."""
+    stages = (
+        *(_timestamps(segment, pattern) for pattern in timestamps()),
+        *(_current_moments(segment, pattern) for pattern in current_moments()),
+        *(_dates(segment, pattern) for pattern in dates()),
+        *(_as_of_months(segment, pattern) for pattern in as_of_months()),
+        _exact_times(segment),
+    )
+    for match in first_of_each_place(stages):
+        if not _UNIX_EPOCH.fullmatch(match.subject):
+            yield match
+
+
+def epoch_matches(segment: Segment) -> Iterator[Match]:
+    """Yields Unix timestamps; not round numbers, which are amounts."""
+    for found in segment.finditer_numeric(_EPOCH_NUMBER):
+        if not _ROUND_NUMBER.fullmatch(found[0]):
+            yield segment.volatile_match(EPOCH, found.span(), f"{found[0]} looks like a Unix timestamp")
+
+
+def _timestamps(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
+    """Yields dates with a time of day."""
+    for found in segment.finditer_numeric(pattern):
+        yield segment.volatile_match(TIMESTAMP, found.span(), f'"{found[0]}" is a timestamp')
+
+
+def _current_moments(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
+    """Yields dates, parts of dates, and times that the text presents as the current ones, unless in a condition."""
+    for found in segment.finditer_plain(pattern):
+        kind = next(name for name in ("date", "time", "part") if found[name])
+        needs_verb = kind != "date" and found.groupdict().get("name") is not None
+        if needs_verb and not found["verb"] and not _MARK.search(found["between"]):
+            continue
+        if _CONDITION.search(segment.line_before(found.start())):
+            continue
+        if kind == "time":
+            yield segment.volatile_match(TIME, found.span(kind), f'"{found[kind]}" is a time of day', "warning")
+        else:
+            message = f'"{found[kind]}" is presented as the current date'
+            yield segment.volatile_match(DATE, found.span(kind), message, "error")
+
+
+def _dates(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
+    """Yields dates; not versions that look like one."""
+    for found in segment.finditer_numeric(pattern):
+        may_be_version = _PLAIN_OR_DOTTED.fullmatch(found[0])
+        if not (may_be_version and _VERSION_WORD.search(segment.line_before(found.start()))):
+            yield segment.volatile_match(DATE, found.span(), f'"{found[0]}" is a date')
+
+
+def _as_of_months(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
+    """Yields months without a day, as of which a statement holds."""
+    for found in segment.finditer_numeric(pattern):
+        yield segment.volatile_match(DATE, found.span("month"), f'a statement is as of "{found["month"]}"')
+
+
+def _exact_times(segment: Segment) -> Iterator[Match]:
+    """Yields times of day that are too exact for opening hours and the like."""
+    for found in segment.finditer_numeric(TIME_OF_DAY):
+        if EXACT_TIME.search(found[0]) or ODD_TIME.search(found[0]):
+            yield segment.volatile_match(TIME, found.span(), f'"{found[0]}" is a time of day')
