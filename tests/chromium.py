@@ -61,14 +61,15 @@ class Watched:
 
     def watch(self, page: Page) -> None:
         """Notes from now on what a page does."""
+
+        def refuse(dialog: Dialog) -> None:
+            self.errors.append(dialog.message)
+            dialog.dismiss()
+
         page.on("console", lambda message: self.errors.append(message.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("dialog", self._refuse)
+        page.on("dialog", refuse)
         page.on("request", lambda request: self.requests.append(request.url))
-
-    def _refuse(self, dialog: Dialog) -> None:
-        self.errors.append(dialog.message)
-        dialog.dismiss()
 
 
 class OpenPage(Protocol):
