@@ -11,6 +11,7 @@ from page_project import HOSTILE, SHOWN_INVISIBLE, write_project
 from test_html_reports import POLICY, Page
 from test_log import entry
 
+from cacheunit_build.diff.framed_text import FramedText, TextLine, TextRun
 from cacheunit_build.diff.results import ChangedLines, Difference, DiffResult
 from cacheunit_build.diff.sharing import SharingNode
 from cacheunit_build.domain.source_map import SourceLine
@@ -18,6 +19,7 @@ from cacheunit_build.endpoints.verify import VerifyResult
 from cacheunit_build.lockfile.format import parse_lock
 from cacheunit_build.reports import diff_html as reports
 from cacheunit_build.reports import shown_artifacts
+from cacheunit_build.reports.artifact_text import artifact_text
 from cacheunit_build.reports.diff_html import diff_html
 from cacheunit_build.reports.icicle import icicle
 from cacheunit_build.reports.unit_strip import MOST_MARKS, UnitStrip, legend, unit_strip
@@ -128,6 +130,42 @@ def test_each_line_has_its_source_and_what_brings_it_in(desk: tuple[Project, Pat
     assert [part for part in ("frame", "tools", "system", "padding", "examples") if f'"part">{part}</b>' in html] == [
         *("frame", "tools", "system", "padding", "examples")
     ]
+
+
+def test_the_unstable_end_is_marked_and_no_part_of_a_unit() -> None:
+    runs = [
+        TextRun(text="a b", part="system", token=0, unit=0, is_static=True, is_cached=True),
+        TextRun(text=" c", part="system", token=2, unit=1, is_static=True, is_cached=False),
+        TextRun(text=" ", part="system", token=4, unit=None, is_static=True, is_cached=False),
+        TextRun(text=" \n", part="system", token=5, unit=None, is_static=False, is_cached=None),
+    ]
+    text = FramedText(lines=(TextLine(runs=tuple(runs), sources=()),), offsets=(0, 2, 3, 4, 5, 6, 8))
+    (line,) = artifact_text(text, id_="t", title="t").lines
+    assert [(piece.text, piece.style, piece.tokens, piece.unit, piece.notice) for piece in line.pieces] == [
+        ("a b", "even cached", 2, 0, ""),
+        (" c", "odd recomputed", 2, 1, "recomputed from here: token 2, unit 1"),
+        ("·", "recomputed", 1, None, ""),
+        ("·", "unstable", 1, None, "not static from here: 1 token changes with what follows"),
+    ]
+    assert [piece.part for piece in line.pieces] == ["system", "", "", ""]
+
+
+def test_a_place_that_is_the_first_change_of_nothing_has_its_lines(desk: tuple[Project, Path]) -> None:
+    project, _ = desk
+    project.edit("templates/agent.j2", "Goodbye, dear", "Goodbye, good")
+    page = diff_page(desk)
+    assert "also changed (desk/agent ×2)</h2></summary>" in page
+    assert "<del>dear</del><ins>good</ins>" in page
+
+
+def test_against_a_lock_it_is_unknown_what_stays_cached(desk: tuple[Project, Path]) -> None:
+    project, copy = desk
+    assert project.cacheunit("-C", copy, "build").code == 0
+    ran = project.run("diff", "--against", copy / "cacheunit.lock", "--format", "html")
+    text = Page(ran.out).text
+    assert "35 units, unknown how many are still cached" in text
+    assert "recomputed from here" not in text
+    assert 'class="unknown"' in ran.out
 
 
 def test_changed_words_are_elements_that_mean_it(desk: tuple[Project, Path]) -> None:
