@@ -1,4 +1,4 @@
-"""Compares each good build of a watch with the one before and with the last commit.
+"""Compares each good build of a watch with the one before, with the last commit and with the main branch.
 
 What was compiled stays in memory, so that a save costs one compilation of what it changed: the artifacts of the last
 commit are compiled once, where they differ, and those of the build before were compiled by it.
@@ -6,6 +6,7 @@ commit are compiled once, where they differ, and those of the build before were 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from cacheunit_build.domain.protocols import OldVersion
 from cacheunit_build.watching.remembered_files import RememberedFiles, remember
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.diff.results import Difference
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.build_record import PrefixRecord
     from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.protocols import Adapters, SourceFiles
+
+OpenBaseline = Callable[[], Baseline]
+"""Returns what to compare with, or raises why there is nothing."""
 
 MOST_COMPARED_WITH_ADDED = 60
 """The most artifacts of a version that are all compiled to find out what an added one shares with them."""
@@ -43,13 +47,17 @@ class Comparison:
         version: the version that was built.
         since_save: the differences from the good build before; None for the first one.
         since_commit: the differences from the last commit; None where there is none to compare with.
-        problem: why there is no last commit to compare with; None where there is one, or nobody asked.
+        no_commit: why there is no last commit to compare with; None where there is one, or nobody asked.
+        since_main: the differences from where this branch left the main branch; None where there is no such commit.
+        no_main: why there is no such commit; None where there is one, or nobody asked.
     """
 
     version: KnownVersion
     since_save: DiffResult | None
     since_commit: DiffResult | None
-    problem: str | None
+    no_commit: str | None
+    since_main: DiffResult | None
+    no_main: str | None
 
 
 class BuildComparison:
@@ -57,21 +65,23 @@ class BuildComparison:
 
     Args:
         last_commit: returns the last commit, to compare with; or raises why there is none. None to compare with none.
+        main_branch: returns the commit where this branch left the main branch, in the same way.
         jobs: the number of threads that compile.
     """
 
-    def __init__(self, last_commit: Callable[[], Baseline] | None, jobs: int) -> None:
-        self._last_commit = last_commit
+    def __init__(
+        self, last_commit: OpenBaseline | None, main_branch: OpenBaseline | None = None, jobs: int = 1
+    ) -> None:
+        self._commit = None if last_commit is None else _CommitComparison(last_commit, jobs)
+        self._main = None if main_branch is None else _CommitComparison(main_branch, jobs)
         self._jobs = jobs
         self._version: KnownVersion | None = None
         self._files: RememberedFiles | None = None
-        self._commit: tuple[Baseline, Side] | None = None
-        self._since_last_commit: DiffResult | None = None
 
     def compare(
         self, adapters: Adapters, records: tuple[ArtifactRecord, ...], compiled: Callable[[], CompiledProject]
     ) -> Comparison:
-        """Compares a build with the one before and with the last commit.
+        """Compares a build with the one before, with the last commit and with the main branch.
 
         Args:
             adapters: the project as the build read it.
@@ -84,10 +94,22 @@ class BuildComparison:
         since_save = None
         if former is not None:
             nothing = DiffResult(against=BUILD_BEFORE.label)
-            is_same = version is former
-            since_save = nothing if is_same else self._differences(version, Side(snapshot=former), BUILD_BEFORE)
-        since_commit, problem = self._since_commit(adapters, version, former)
-        return Comparison(version=version, since_save=since_save, since_commit=since_commit, problem=problem)
+            side = Side(snapshot=former)
+            since_save = nothing if version is former else _differences(version, side, BUILD_BEFORE, self._jobs)
+        since_commit, no_commit = (None, None)
+        if self._commit is not None:
+            since_commit, no_commit = self._commit.since(adapters, version, former)
+        since_main, no_main = (None, None)
+        if self._main is not None:
+            since_main, no_main = self._main.since(adapters, version, former)
+        return Comparison(
+            version=version,
+            since_save=since_save,
+            since_commit=since_commit,
+            no_commit=no_commit,
+            since_main=since_main,
+            no_main=no_main,
+        )
 
     def _next_version(self, adapters: Adapters, compiled: CompiledProject) -> KnownVersion:
         """Returns the version that was built, which takes over what did not change from the one before."""
@@ -101,36 +123,49 @@ class BuildComparison:
         self._version = KnownVersion(compiled, inputs, self._version)
         return self._version
 
-    def _since_commit(
+
+class _CommitComparison:
+    """Compares the good builds of one watch with a commit.
+
+    Args:
+        open_commit: returns the commit, or raises why there is none.
+        jobs: the number of threads that compile.
+    """
+
+    def __init__(self, open_commit: OpenBaseline, jobs: int) -> None:
+        self._open_commit = open_commit
+        self._jobs = jobs
+        self._commit: tuple[Baseline, Side] | None = None
+        self._result: DiffResult | None = None
+
+    def since(
         self, adapters: Adapters, version: KnownVersion, former: KnownVersion | None
     ) -> tuple[DiffResult | None, str | None]:
-        """Returns the differences from the last commit, or why there are none.
+        """Returns the differences from the commit, or why there are none.
 
         Args:
             adapters: the project as the build read it.
             version: the version that was built.
             former: the version before, which may be the one that was committed.
         """
-        if self._last_commit is None:
-            return None, None
         try:
-            commit = self._last_commit()
+            commit = self._open_commit()
             if self._commit is None or self._commit[0].label != commit.label:
                 self._commit = commit, self._committed(commit, adapters, version)
-                self._since_last_commit = None
+                self._result = None
             side = self._commit[1]
             if former is not None and isinstance(side.snapshot, KnownVersion):
                 side.snapshot.take_over(former)
-            if version is not former or self._since_last_commit is None:
-                known = _still_known(self._since_last_commit, version, former)
-                self._since_last_commit = self._differences(version, side, commit, known)
+            if version is not former or self._result is None:
+                known = _still_known(self._result, version, former)
+                self._result = _differences(version, side, commit, self._jobs, known)
         except CacheunitError as error:
-            self._commit = self._since_last_commit = None
+            self._commit = self._result = None
             return None, error.faults[0].message
-        return self._since_last_commit, None
+        return self._result, None
 
     def _committed(self, commit: Baseline, adapters: Adapters, version: KnownVersion) -> Side:
-        """Returns the last commit with the record of each of its artifacts; what differs from now is compiled."""
+        """Returns the commit with the record of each of its artifacts; what differs from now is compiled."""
         old = None if commit.old_version is None else commit.old_version()
         if old is None:
             return old_side(None, commit, None, self._jobs)
@@ -144,29 +179,31 @@ class BuildComparison:
 
         return old_side(old, commit, reuse, self._jobs)
 
-    def _differences(
-        self, new: KnownVersion, old: Side, baseline: Baseline, known: Mapping[ArtifactKey, Difference] | None = None
-    ) -> DiffResult:
-        """Returns the differences from an older version, of which only artifacts that differ are compiled.
 
-        Args:
-            new: the version that was built.
-            old: the older version.
-            baseline: its name.
-            known: differences that are as they were.
-        """
-        known = known or {}
-        former = old.snapshot
-        if not isinstance(former, KnownVersion):
-            return compare(new, old, baseline, known)
-        changed = _changed_keys(new, former)
-        new.require(changed - known.keys(), self._jobs)
-        added = changed - former.records.keys()
-        is_partial = bool(added) and len(former.records) > MOST_COMPARED_WITH_ADDED
-        required = former.records.keys() if added and not is_partial else changed - known.keys()
-        former.require(required, self._jobs)
-        only = None if old.faults else changed  # the lock stands for what does not compile
-        return compare(new, replace(old, is_partial=is_partial, only=only), baseline, known)
+def _differences(
+    new: KnownVersion, old: Side, baseline: Baseline, jobs: int, known: Mapping[ArtifactKey, Difference] | None = None
+) -> DiffResult:
+    """Returns the differences from an older version, of which only artifacts that differ are compiled.
+
+    Args:
+        new: the version that was built.
+        old: the older version.
+        baseline: its name.
+        jobs: the number of threads that compile.
+        known: differences that are as they were.
+    """
+    known = known or {}
+    former = old.snapshot
+    if not isinstance(former, KnownVersion):
+        return compare(new, old, baseline, known)
+    changed = _changed_keys(new, former)
+    new.require(changed - known.keys(), jobs)
+    added = changed - former.records.keys()
+    is_partial = bool(added) and len(former.records) > MOST_COMPARED_WITH_ADDED
+    required = former.records.keys() if added and not is_partial else changed - known.keys()
+    former.require(required, jobs)
+    only = None if old.faults else changed  # the lock stands for what does not compile
+    return compare(new, replace(old, is_partial=is_partial, only=only), baseline, known)
 
 
 def _still_known(

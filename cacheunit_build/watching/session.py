@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
     from cacheunit_build.builder.results import Gate
     from cacheunit_build.compiler.project import CompiledProject
-    from cacheunit_build.diff.diff import Baseline
+    from cacheunit_build.diff.known_version import KnownVersion
     from cacheunit_build.diff.results import DiffResult
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.protocols import Adapters
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.watching.budgets import BudgetUse
+    from cacheunit_build.watching.comparison import OpenBaseline
 
 FOLDERS = ("prefixes", "templates", "build")
 """The folders of manifests, templates and artifacts until the settings are read."""
@@ -55,7 +56,10 @@ class WatchedBuild:
         since_save: the differences from the good build before; None for the first one, and where there are faults.
         since_commit: the differences from the last commit; None where there is none to compare with, or a fault.
         no_commit: why there is no last commit to compare with; None where there is one, or nobody asked.
+        since_main: the differences from where this branch left the main branch; None as for `since_commit`.
+        no_main: why there is no such commit; None as for `no_commit`.
         budgets: the use of each budget; the fullest first.
+        version: what was built, for texts and tokens; None where there are faults.
     """
 
     result: BuildResult
@@ -65,7 +69,10 @@ class WatchedBuild:
     since_save: DiffResult | None = None
     since_commit: DiffResult | None = None
     no_commit: str | None = None
+    since_main: DiffResult | None = None
+    no_main: str | None = None
     budgets: tuple[BudgetUse, ...] = ()
+    version: KnownVersion | None = None
 
 
 class WatchSession:
@@ -77,6 +84,7 @@ class WatchSession:
         gate: finds what must not be frozen.
         selection: which artifacts to build; all if None.
         last_commit: returns the last commit, to compare with, or raises why there is none; None to compare with none.
+        main_branch: returns the commit where this branch left the main branch, in the same way.
     """
 
     def __init__(
@@ -85,7 +93,8 @@ class WatchSession:
         jobs: int = 1,
         gate: Gate | None = None,
         selection: Selection | None = None,
-        last_commit: Callable[[], Baseline] | None = None,
+        last_commit: OpenBaseline | None = None,
+        main_branch: OpenBaseline | None = None,
     ) -> None:
         self._open_adapters = open_adapters
         self._jobs = jobs
@@ -95,7 +104,7 @@ class WatchSession:
         self._asked: frozenset[str] = frozenset()
         self._folders = FOLDERS
         self._commits = (COMMITS,) if last_commit is not None else ()
-        self._comparison = BuildComparison(last_commit, jobs)
+        self._comparison = BuildComparison(last_commit, main_branch, jobs)
         self._budgets = BudgetReader()
         self._unfinished: tuple[Adapters, DeferredRecords] | None = None
 
@@ -166,8 +175,11 @@ class WatchSession:
             build,
             since_save=comparison.since_save,
             since_commit=comparison.since_commit,
-            no_commit=comparison.problem,
+            no_commit=comparison.no_commit,
+            since_main=comparison.since_main,
+            no_main=comparison.no_main,
             budgets=self._budgets.uses(comparison.version),
+            version=comparison.version,
         )
 
     def _compiled(self, result: BuildResult, adapters: Adapters) -> CompiledProject:

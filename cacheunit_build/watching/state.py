@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.domain.selection import Selection
 
 if TYPE_CHECKING:
+    from cacheunit_build.diff.known_version import KnownVersion
     from cacheunit_build.diff.results import DiffResult
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.watching.budgets import BudgetUse
@@ -44,9 +45,14 @@ class WatchState:
         change: the last change of an artifact; None where there was none since the start.
         since_commit: the differences of the last good build from the last commit; None where there is none.
         no_commit: why there is no last commit to compare with; None where there is one.
+        since_main: the differences of the last good build from where this branch left the main branch; None where that
+            is unknown, or nobody asked.
+        no_main: why it is unknown; None where it is known, or nobody asked.
         budgets: the use of each budget; the fullest first.
         remark: what the watcher reported last.
         selection: the artifacts that are watched.
+        page: the address of the live page; None where it is not served.
+        version: what the last good build built; None where there was none.
     """
 
     at: str | None = None
@@ -59,9 +65,13 @@ class WatchState:
     change: LastChange | None = None
     since_commit: DiffResult | None = None
     no_commit: str | None = None
+    since_main: DiffResult | None = None
+    no_main: str | None = None
     budgets: tuple[BudgetUse, ...] = ()
     remark: str = ""
     selection: Selection = field(default_factory=Selection)
+    page: str | None = None
+    version: KnownVersion | None = field(default=None, compare=False, repr=False)
 
     def after(self, build: WatchedBuild, at: str) -> WatchState:
         """Returns the state after a build that ended at a time; with faults, the last good state is kept."""
@@ -82,5 +92,8 @@ class WatchState:
             change=change,
             since_commit=build.since_commit,
             no_commit=build.no_commit,
+            since_main=build.since_main,
+            no_main=build.no_main,
             budgets=build.budgets,
+            version=build.version or self.version,
         )
