@@ -75,6 +75,16 @@ def last_commit(project: OpenProject, repository: Repository) -> Baseline:
     return Baseline(label=revision.label, old_version=lambda: _old_version(project, repository.files(revision)))
 
 
+def main_branch(project: OpenProject, repository: Repository) -> Baseline:
+    """Returns the commit where this branch left the main branch, else the last one, to compare with.
+
+    Raises:
+        CacheunitError: there is no git, no repository or no commit.
+    """
+    revision = repository.base()
+    return Baseline(label=revision.label, old_version=lambda: _old_version(project, repository.files(revision)))
+
+
 def _of_path(project: OpenProject, path: Path, against: str, *notes: str) -> Baseline:
     """Returns a folder with a project, or a lock, as what to compare with."""
     if path.is_file():

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.document import Document
+from cacheunit_build.domain.editors import DEFAULT_EDITOR
 from cacheunit_build.domain.errors import Fault
 
 DEFAULT_TARGET = "deepseek-v4"
@@ -33,6 +34,16 @@ class LintSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WatchSettings:
+    """What the page of `watch --serve` does."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    editor: str = DEFAULT_EDITOR
+    """The editor that opens a source line: a name, or an address with {path} and {line}."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsKeys:
     """The settings of a cacheunit project."""
 
@@ -52,6 +63,8 @@ class SettingsKeys:
     """Lint rules that stop a build, by code, group or name, besides CU205."""
     lint: LintSettings = field(default_factory=LintSettings)
     """What `lint` reports."""
+    watch: WatchSettings = field(default_factory=WatchSettings)
+    """What the page of `watch --serve` does."""
     project: str = ""
     """The name of the project, for cache keys. Default: that in pyproject.toml."""
     target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.domain.editors import editor_problem
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.settings import Settings, SettingsKeys
 from cacheunit_build.domain.settings_file import PROJECT_CODE, REQUIRED_VERSION, find_settings
@@ -39,6 +40,7 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
     values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
     settings = Settings(**values, document=document, table_keys=table_keys)
     faults = [*name_faults(settings), *_version_faults(settings), *_project_code_faults(settings)]
+    faults += _editor_faults(settings)
     if faults:
         raise CacheunitError(*faults)
     faults = [*overlap_faults(settings, folders(settings))]
@@ -93,6 +95,14 @@ def _project_code_faults(settings: Settings) -> Iterator[Fault]:
     value = settings.document.value.get(PROJECT_CODE, True)
     if not isinstance(value, bool):
         yield settings.fault(f'"{PROJECT_CODE}" must be true or false, not {value!r}', PROJECT_CODE)
+
+
+def _editor_faults(settings: Settings) -> Iterator[Fault]:
+    """Yields a fault if the editor of `watch` has no known name and is no address of one."""
+    problem = editor_problem(settings.watch.editor)
+    if problem is not None:
+        message, hint = problem
+        yield settings.fault(message, "watch", "editor", hint=hint)
 
 
 def required_version_fault(document: Document, table_keys: Keys, installed: str) -> Fault | None:

@@ -174,10 +174,11 @@ class _Screen:
         return lambda limit: self._paragraphs(text)[:limit]
 
     def footer(self, state: WatchState) -> list[str]:
-        """Returns the last line: the filters, what the watcher reported, and how to leave."""
+        """Returns the last lines: the address of the page, the filters, what the watcher reported, and how to leave."""
         parts = [*state.selection.names, *(f"--target {target}" for target in state.selection.targets)]
         shown = [f"only {' '.join(parts)}" if parts else "", state.remark, "q or Ctrl-C to quit"]
-        return self._paragraphs(" · ".join(filter(None, shown)))[-1:]
+        page = [] if state.page is None else self._paragraphs(f"page: {state.page}")
+        return [*page, *self._paragraphs(" · ".join(filter(None, shown)))[-1:]]
 
     def _heading(self, text: str) -> list[str]:
         lines = layout([[text]], self._width)

@@ -65,18 +65,19 @@ class BuildComparison:
 
     Args:
         last_commit: returns the last commit, to compare with; or raises why there is none. None to compare with none.
-        main_branch: returns the commit where this branch left the main branch, in the same way.
         jobs: the number of threads that compile.
     """
 
-    def __init__(
-        self, last_commit: OpenBaseline | None, main_branch: OpenBaseline | None = None, jobs: int = 1
-    ) -> None:
+    def __init__(self, last_commit: OpenBaseline | None, jobs: int) -> None:
         self._commit = None if last_commit is None else _CommitComparison(last_commit, jobs)
-        self._main = None if main_branch is None else _CommitComparison(main_branch, jobs)
+        self._main: _CommitComparison | None = None
         self._jobs = jobs
         self._version: KnownVersion | None = None
         self._files: RememberedFiles | None = None
+
+    def compare_with_main(self, main_branch: OpenBaseline) -> None:
+        """Compares from now on with the commit where this branch left the main branch, or says why there is none."""
+        self._main = _CommitComparison(main_branch, self._jobs)
 
     def compare(
         self, adapters: Adapters, records: tuple[ArtifactRecord, ...], compiled: Callable[[], CompiledProject]
@@ -93,15 +94,12 @@ class BuildComparison:
             version = self._next_version(adapters, compiled())
         since_save = None
         if former is not None:
-            nothing = DiffResult(against=BUILD_BEFORE.label)
-            side = Side(snapshot=former)
-            since_save = nothing if version is former else _differences(version, side, BUILD_BEFORE, self._jobs)
-        since_commit, no_commit = (None, None)
-        if self._commit is not None:
-            since_commit, no_commit = self._commit.since(adapters, version, former)
-        since_main, no_main = (None, None)
-        if self._main is not None:
-            since_main, no_main = self._main.since(adapters, version, former)
+            since_save = DiffResult(against=BUILD_BEFORE.label)
+            if version is not former:
+                since_save = _differences(version, Side(snapshot=former), BUILD_BEFORE, self._jobs)
+        nothing = None, None
+        since_commit, no_commit = self._commit.since(adapters, version, former) if self._commit else nothing
+        since_main, no_main = self._main.since(adapters, version, former) if self._main else nothing
         return Comparison(
             version=version,
             since_save=since_save,

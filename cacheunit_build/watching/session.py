@@ -84,7 +84,6 @@ class WatchSession:
         gate: finds what must not be frozen.
         selection: which artifacts to build; all if None.
         last_commit: returns the last commit, to compare with, or raises why there is none; None to compare with none.
-        main_branch: returns the commit where this branch left the main branch, in the same way.
     """
 
     def __init__(
@@ -94,7 +93,6 @@ class WatchSession:
         gate: Gate | None = None,
         selection: Selection | None = None,
         last_commit: OpenBaseline | None = None,
-        main_branch: OpenBaseline | None = None,
     ) -> None:
         self._open_adapters = open_adapters
         self._jobs = jobs
@@ -104,9 +102,17 @@ class WatchSession:
         self._asked: frozenset[str] = frozenset()
         self._folders = FOLDERS
         self._commits = (COMMITS,) if last_commit is not None else ()
-        self._comparison = BuildComparison(last_commit, main_branch, jobs)
+        self._comparison = BuildComparison(last_commit, jobs)
         self._budgets = BudgetReader()
         self._unfinished: tuple[Adapters, DeferredRecords] | None = None
+
+    def compare_with_main(self, main_branch: OpenBaseline) -> None:
+        """Compares the builds from now on with the main branch too.
+
+        Args:
+            main_branch: returns the commit where this branch left the main branch, or raises why there is none.
+        """
+        self._comparison.compare_with_main(main_branch)
 
     def paths(self) -> WatchedPaths:
         """Returns the manifests, the templates, the files that the last build looked for, and git's list of commits."""
