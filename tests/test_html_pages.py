@@ -272,6 +272,13 @@ def test_a_strip_has_a_mark_for_each_unit_and_cells_for_cached_padded_and_furthe
         "recomputed padding": 1,
         "recomputed tail": 1,
     }
+    starts = {cells.kind: re.findall(r"M([\d.]+) ", cells.path) for cells in strip.cells}
+    assert starts == {
+        "cached": ["0.5"],
+        "recomputed": ["13.5"],
+        "recomputed padding": ["20.5"],
+        "recomputed tail": ["26.5"],
+    }
     assert strip.marks == 2
     assert strip.text == "1 of 2 units still cached; 44 tokens behind the last full unit; 46 tokens of padding"
     assert strip.scale == "1 mark = 1 unit of 128 tokens"
@@ -329,18 +336,20 @@ def test_a_page_of_verify_has_two_bars_and_the_verdict_of_each_artifact() -> Non
 
 
 def test_an_icicle_has_a_row_for_each_artifact_and_a_block_for_each_node() -> None:
-    leaves = [
-        SharingNode(units=units, names=(name,), ends=(name,), branches=()) for name, units in (("b", 1), ("c", 3))
-    ]
-    tree = SharingNode(units=2, names=("a", "b", "c"), ends=("a",), branches=tuple(leaves))
+    def leaf(name: str, units: int) -> SharingNode:
+        return SharingNode(units=units, names=(name,), ends=(name,), branches=())
+
+    both = SharingNode(units=0, names=("b", "c"), ends=(), branches=(leaf("b", 1), leaf("c", 3)))
+    tree = SharingNode(units=2, names=("a", "b", "c", "d"), ends=("a",), branches=(both, leaf("d", 2)))
     view = icicle(tree, "unit")
-    assert view.names == ("a", "b", "c")
+    assert view.names == ("a", "b", "c", "d")
     assert [(block.x, block.y, block.width, block.height, block.label) for block in view.blocks] == [
-        (0, 0, 40, 65, "2 × 3"),
+        (0, 0, 40, 87, "2 × 4"),
         (40, 22, 20, 21, "1"),
         (40, 44, 60, 21, "3"),
+        (40, 66, 40, 21, "2"),
     ]
-    assert view.blocks[0].title == "2 units shared by 3 artifacts: a, b, c"
+    assert view.blocks[0].title == "2 units shared by 4 artifacts: a, b, c, d"
     assert view.ticks == ("0", "2", "5 units")
 
 
