@@ -144,7 +144,7 @@ def test_the_unstable_end_is_marked_and_no_part_of_a_unit() -> None:
     assert [(piece.text, piece.style, piece.tokens, piece.unit, piece.notice) for piece in line.pieces] == [
         ("a b", "even cached", 2, 0, ""),
         (" c", "odd recomputed", 2, 1, "recomputed from here: token 2, unit 1"),
-        ("·", "recomputed", 1, None, ""),
+        ("·", "recomputed", 1, None, "behind the last full unit from here: token 4"),
         ("·", "unstable", 1, None, "not static from here: 1 token changes with what follows"),
     ]
     assert [piece.part for piece in line.pieces] == ["system", "", "", ""]
@@ -279,6 +279,8 @@ def test_a_strip_has_a_mark_for_each_unit_and_cells_for_cached_padded_and_furthe
         "recomputed padding": ["20.5"],
         "recomputed tail": ["26.5"],
     }
+    hatched = {cells.kind for cells in strip.cells if "l" in cells.path}
+    assert hatched == {"recomputed", "recomputed padding"}
     assert strip.marks == 2
     assert strip.text == "1 of 2 units still cached; 44 tokens behind the last full unit; 46 tokens of padding"
     assert strip.scale == "1 mark = 1 unit of 128 tokens"
@@ -291,6 +293,12 @@ def test_a_strip_is_bounded_and_shows_every_token(tokens: int, unit: int) -> Non
     widths = [float(width) for cells in strip.cells for width in re.findall(r"M[\d.]+ [\d.]+h([\d.]+)v", cells.path)]
     size = int(re.match(r"1 mark = ([\d,]+)", strip.scale)[1].replace(",", "")) * max(unit, 1)  # type: ignore[index]
     assert sum(widths) / 11 * size == pytest.approx(tokens, rel=0.02)
+
+
+def test_without_units_there_is_no_tail() -> None:
+    strip = unit_strip(304, 0, 149)
+    assert [cells.kind for cells in strip.cells] == ["cached", "recomputed"]
+    assert strip.text == "149 of 304 tokens still cached"
 
 
 def test_an_unknown_strip_says_so() -> None:
