@@ -114,7 +114,8 @@ def _outline(start: int, end: int, size: int, kind: str) -> str:
     y = mark // _MARKS_A_ROW * (_HEIGHT + _GAP) + 0.5
     width = (end - start) / size * _WIDTH
     hatch = f"m0 {_HEIGHT // 2}l{width:.3g}-{_HEIGHT // 2}m0 {_HEIGHT // 2}l-{width:.3g} {_HEIGHT // 2}"
-    return f"M{x:g} {y:g}h{width:.3g}v{_HEIGHT}h-{width:.3g}z{hatch if kind in ('recomputed', 'recomputed padding') else ''}"
+    box = f"M{x:g} {y:g}h{width:.3g}v{_HEIGHT}h-{width:.3g}z"
+    return box + hatch if kind in ("recomputed", "recomputed padding") else box
 
 
 def _label(kind: str) -> str:
