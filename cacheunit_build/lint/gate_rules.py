@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.lint.registry import RULES, code_prefix, unknown_rule_hint
-from cacheunit_build.lint.rules.cu4_layout import PREFIXES_DIVERGE_EARLY
+from cacheunit_build.lint.rules.cu4_shared_text import PREFIXES_DIVERGE_EARLY
 from cacheunit_build.lint.rules.cu5_project import IGNORE_COMMENT, LOOK_ALIKE, UNREACHABLE_TEMPLATE
 
 if TYPE_CHECKING:

@@ -1,27 +1,19 @@
-"""CU3xx: invisible or unusual characters, escapes, control tokens, and what is written for people or programs."""
+"""CU3xx: invisible or unusual characters and control tokens; together with `cu3_markup`, escapes and markup."""
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rules.cu3_markup import FRONT_MATTER, HTML_COMMENT, HTML_ENTITY, JSON_ESCAPE, markup_matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from cacheunit_build.lint.rule import Severity
     from cacheunit_build.lint.segment import Match, Segment
 
-HTML_ENTITY = Rule(
-    code="CU301",
-    name="html-entity",
-    severity="warning",
-    meaning="an HTML entity outside of code: the text was escaped by mistake",
-    hint="write the character itself",
-)
 ZERO_WIDTH = Rule(
     code="CU302",
     name="zero-width",
@@ -71,27 +63,6 @@ CONTROL_TOKEN = Rule(
     meaning="the text of a control token, of a target that allows it or of another model",
     hint="reword it: whatever reads it as a control token sees a turn begin or end",
 )
-JSON_ESCAPE = Rule(
-    code="CU309",
-    name="json-escape",
-    severity="warning",
-    meaning="an escape such as \\u00e9 or \\u003c in place of the character itself: it costs four tokens or more",
-    hint="write the character; the filter tojson keeps it",
-)
-HTML_COMMENT = Rule(
-    code="CU310",
-    name="html-comment",
-    severity="warning",
-    meaning="an HTML comment outside of code: the model reads it, and each request pays for it",
-    hint="write {# … #}, which is left out of the text; if the model needs it, ignore the rule there",
-)
-FRONT_MATTER = Rule(
-    code="CU311",
-    name="front-matter",
-    severity="warning",
-    meaning="the YAML front matter of a file, outside of code: it is meant for programs, and the model reads it",
-    hint='write "strip: front-matter" into the manifest; if the model needs it, ignore the rule there',
-)
 RULES = (
     HTML_ENTITY,
     ZERO_WIDTH,
@@ -106,16 +77,6 @@ RULES = (
     FRONT_MATTER,
 )
 
-# &amp;, &#39;, &#x27;
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Entities that automatic escaping writes, and hardly anybody else.
-_AUTOESCAPE_ENTITIES = frozenset(("&#34;", "&#39;"))
-# A line about HTML or escaping, where entities are intended.
-_HTML_CONTEXT = re.compile(
-    r"</?(?:p|div|span|a|br|li|ul|ol|td|th|tr|table|h[1-6]|img|b|i|em|strong|code|pre|body|head|html|script|input)\b[^<>]*>"
-    r"|\bhtml|\bentit(?:y|ies)\b|escap",
-    re.IGNORECASE,
-)
 # Soft hyphen, Mongolian vowel separator, zero-width space and joiners, word joiner, invisible operators, byte order
 # mark, tag characters.
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u200c\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
@@ -135,16 +96,6 @@ _CARRIAGE_RETURN = re.compile("\r\n?")
 _SEPARATOR = re.compile("[\u2028\u2029\x85\x0b\x0c]")
 # A letter followed by combining accents, or by the voicing marks of Japanese.
 _DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f\u3099\u309a]+")
-# \u00fc\u00df; not an escaped backslash, and not a range in a regular expression such as [\u4e00-\u9fff].
-_UNICODE_ESCAPES = re.compile(r"(?<![\\\[-])(?:\\u[0-9a-fA-F]{4})+(?![-\]])")
-# <!-- a comment -->, up to the first end; where another one begins before that, only the inner one.
-_HTML_COMMENT = re.compile(r"<!--(?:[^<-]|-(?!->)|<(?!!--))*+-->")
-# A line "---", a key, more lines that YAML may have, and a line "---" or "...".
-_FRONT_MATTER = re.compile(
-    r"^---[ \t]*\n[A-Za-z_][\w-]*:(?:[ \t][^\n]*)?\n"
-    r"(?:(?:[\w\"'][^\n]*:(?:[ \t][^\n]*)?|[ \t#][^\n]*|-[ \t][^\n]*|)\n)*+(?:---|\.\.\.)[ \t]*$",
-    re.MULTILINE,
-)
 # Control tokens of well-known model families.
 _COMMON_CONTROL_TOKENS = re.compile(
     r"<\|(?:im_start|im_end|im_sep|endoftext|endofprompt|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|eom_id"
@@ -156,8 +107,7 @@ _NAMES = {"\u00ad": "SOFT HYPHEN", "\ufeff": "BYTE ORDER MARK"}
 
 
 def character_matches(segment: Segment) -> Iterator[Match]:
-    """Yields entities, invisible and control characters, unusual line ends, and escapes."""
-    yield from _html_entities(segment)
+    """Yields invisible and control characters, unusual line ends, and what `markup_matches` yields."""
     yield from _invisible_characters(segment)
     yield from _bidirectional_characters(segment)
     for match in segment.finditer(_CONTROL):
@@ -167,24 +117,7 @@ def character_matches(segment: Segment) -> Iterator[Match]:
         yield segment.match(LINE_SEPARATOR, match.span(), message)
     for match in segment.finditer(_CARRIAGE_RETURN):
         yield segment.match(CARRIAGE_RETURN, match.span(), "carriage return")
-    yield from _unicode_escapes(segment)
-    yield from _comments_and_front_matter(segment)
-
-
-def _html_entities(segment: Segment) -> Iterator[Match]:
-    """Yields HTML entities that were written by automatic escaping, or that no HTML surrounds."""
-    for match in segment.finditer(_ENTITY):
-        is_entity = html.unescape(match[0]) != match[0]
-        if is_entity and (match[0] in _AUTOESCAPE_ENTITIES or not _is_intended_entity(segment, match)):
-            yield segment.match(HTML_ENTITY, match.span(), f"{match[0]} is an HTML entity")
-
-
-def _is_intended_entity(segment: Segment, match: re.Match[str]) -> bool:
-    """Returns whether an entity is in code, on a line about HTML, or the bar in a Markdown table."""
-    is_bar = html.unescape(match[0]) == "|"
-    return (
-        is_bar or segment.in_code(match.start()) or _HTML_CONTEXT.search(segment.line_around(match.start())) is not None
-    )
+    yield from markup_matches(segment)
 
 
 def _invisible_characters(segment: Segment) -> Iterator[Match]:
@@ -238,38 +171,6 @@ def _is_near_right_to_left(text: str, offset: int) -> bool:
     """Returns whether a right-to-left letter is within 40 characters."""
     near = text[max(0, offset - 40) : offset + 40]
     return any(unicodedata.bidirectional(c) in ("R", "AL") and not _BIDI.match(c) for c in near)
-
-
-def _unicode_escapes(segment: Segment) -> Iterator[Match]:
-    r"""Yields runs of escapes in place of characters.
-
-    | text            | result                                              |
-    | --------------- | --------------------------------------------------- |
-    | Gr\u00fc\u00dfe   | reported: letters inside a word                     |
-    | \u003cb\u003e   | reported: characters that are special in HTML       |
-    | write \u00fc     | not reported: a single escape that the text is about |
-    """
-    for match in segment.finditer(_UNICODE_ESCAPES):
-        spelt = "".join(chr(int(code, 16)) for code in match[0].split("\\u")[1:])
-        is_html_safe = all(character in "<>&'" for character in spelt)
-        is_letters = all(character.isalpha() and not character.isascii() for character in spelt)
-        around = segment.text[match.start() - 1 : match.start()], segment.text[match.end() :][:1]
-        if is_html_safe or (is_letters and (len(spelt) > 1 or any(map(str.isalpha, around)))):
-            yield segment.match(JSON_ESCAPE, match.span(), f'{match[0]} is an escape for "{spelt}"')
-
-
-def _comments_and_front_matter(segment: Segment) -> Iterator[Match]:
-    """Yields HTML comments and front matter outside of code; a message shows no part of them."""
-    for match in segment.finditer(_HTML_COMMENT):
-        if not segment.in_code(match.start()):
-            severity: Severity = "info" if segment.in_example(match.start()) else HTML_COMMENT.severity
-            message = f"an HTML comment of {len(match[0]):,} characters is part of the text"
-            yield segment.match(HTML_COMMENT, match.span(), message, severity)
-    for match in segment.finditer(_FRONT_MATTER) if segment.kind != "tool" else ():
-        if not segment.in_code(match.start()):
-            severity = "info" if segment.in_example(match.start()) else FRONT_MATTER.severity
-            message = f"front matter of {match[0].count(chr(10)) + 1:,} lines is part of the text"
-            yield segment.match(FRONT_MATTER, match.span(), message, severity)
 
 
 def control_token_matches(segment: Segment, target_tokens: Collection[str]) -> Iterator[Match]:
