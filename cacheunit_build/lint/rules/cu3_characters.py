@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
 from cacheunit_build.lint.rules.cu3_markup import FRONT_MATTER, HTML_COMMENT, HTML_ENTITY, JSON_ESCAPE, markup_matches
 
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ ZERO_WIDTH = Rule(
     severity="warning",
     meaning="an invisible character that costs tokens; an error if it can hide text",
     hint="delete it; if you need it, write {{ '\\u200b' }} and ignore the rule there",
+    why=(
+        "A reviewer cannot see the character, but the model reads it, and it splits the word around it into other "
+        "tokens. Mostly it was pasted from a web page. Tag characters spell out ASCII text that no editor shows, "
+        "with which instructions can be smuggled into a prompt; they are errors."
+    ),
+    bad=template_example("Frame\u200bs and forks.\n"),
+    good=template_example("Frames and forks.\n"),
+    sources=("https://promptshield.js.org/docs/detectors/invisible-chars",),
 )
 BIDIRECTIONAL = Rule(
     code="CU303",
@@ -27,6 +35,13 @@ BIDIRECTIONAL = Rule(
     severity="error",
     meaning="a character that changes the order in which text is displayed",
     hint="delete it: reviewers must see what the model reads",
+    why=(
+        "These characters make an editor show text in another order than the one in which the model reads it. "
+        "What a reviewer approves is then not what is sent; in source code, this is known as Trojan Source."
+    ),
+    bad=template_example("Sell frames \u202eand forks.\n"),
+    good=template_example("Sell frames and forks.\n"),
+    sources=("https://trojansource.codes/", "https://www.unicode.org/reports/tr9/"),
 )
 CONTROL_CHARACTER = Rule(
     code="CU304",
@@ -34,6 +49,12 @@ CONTROL_CHARACTER = Rule(
     severity="error",
     meaning="a control character other than tab and line feed",
     hint="delete it",
+    why=(
+        "A control character in a prompt is left over from a terminal, a log or a binary file. It means nothing "
+        "to the model and costs tokens, and it can hide or change what a terminal shows of the prompt."
+    ),
+    bad=template_example("Frames\u001b[1m and forks.\n"),
+    good=template_example("Frames and forks.\n"),
 )
 LINE_SEPARATOR = Rule(
     code="CU305",
@@ -41,6 +62,12 @@ LINE_SEPARATOR = Rule(
     severity="warning",
     meaning="a line separator other than LF: U+2028, U+2029, U+0085, a vertical tab or a form feed",
     hint="end lines with LF",
+    why=(
+        "Some programs end a line at these characters, and others do not. Editors and reviews then show lines "
+        "other than those that the template has, and the model reads a rare character in place of a line end."
+    ),
+    bad=template_example("Sell frames.\u2028Sell forks.\n"),
+    good=template_example("Sell frames.\nSell forks.\n"),
 )
 CARRIAGE_RETURN = Rule(
     code="CU306",
@@ -48,6 +75,13 @@ CARRIAGE_RETURN = Rule(
     severity="error",
     meaning="a carriage return, written as an escape in a template",
     hint='end lines with LF: "\\n"',
+    why=(
+        "Line ends of files are read as LF, so a carriage return can only come from an expression. It makes the "
+        "text differ from the same text with plain line ends, token by token, and no editor or diff shows the "
+        "difference."
+    ),
+    bad=template_example('Sell frames.{{ "\\r\\n" }}Sell forks.\n'),
+    good=template_example('Sell frames.{{ "\\n" }}Sell forks.\n'),
 )
 MIXED_NORMALIZATION = Rule(
     code="CU307",
@@ -55,6 +89,14 @@ MIXED_NORMALIZATION = Rule(
     severity="warning",
     meaning="decomposed characters beside composed ones: they look equal and are different tokens",
     hint="save the file in composed form (NFC)",
+    why=(
+        "Unicode can write é as one character or as e and an accent. Both look the same, but are different "
+        "tokens: a search finds only one of them, and a file that an editor saves in the other form changes the "
+        "prefix without a visible difference."
+    ),
+    bad=template_example("Meet in the café, not in the cafe\u0301 next door.\n"),
+    good=template_example("Meet in the café, not in the café next door.\n"),
+    sources=("https://www.unicode.org/reports/tr15/",),
 )
 CONTROL_TOKEN = Rule(
     code="CU308",
@@ -62,6 +104,19 @@ CONTROL_TOKEN = Rule(
     severity="warning",
     meaning="the text of a control token, of a target that allows it or of another model",
     hint="reword it: whatever reads it as a control token sees a turn begin or end",
+    why=(
+        "Servers and models use such a text to mark where a turn begins or ends. Where the text of a prompt is "
+        "read as the token itself, the model sees a turn that nobody wrote; elsewhere, it costs tokens and may "
+        "confuse the model. A token of another model is only info."
+    ),
+    bad={
+        "prefixes/agent.yaml": "system: agent.md.j2\nspecial_tokens: allow\n",
+        "templates/agent.md.j2": "Stop as soon as you read <\uff5cUser\uff5c> in the text.\n",
+    },
+    good={
+        "prefixes/agent.yaml": "system: agent.md.j2\n",
+        "templates/agent.md.j2": "Stop as soon as the next turn begins.\n",
+    },
 )
 RULES = (
     HTML_ENTITY,

@@ -6,7 +6,7 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,13 +20,25 @@ HTML_ENTITY = Rule(
     severity="warning",
     meaning="an HTML entity outside of code: the text was escaped by mistake",
     hint="write the character itself",
+    why=(
+        "An entity in plain text mostly comes from a text that was escaped for HTML once too often. It costs more "
+        "tokens than the character it stands for, and the model may repeat it in its answers, where users see it."
+    ),
+    bad=template_example("Smith &amp; Sons make our frames.\n"),
+    good=template_example("Smith & Sons make our frames.\n"),
 )
 JSON_ESCAPE = Rule(
     code="CU309",
     name="json-escape",
     severity="warning",
-    meaning="an escape such as \\u00e9 or \\u003c in place of the character itself: it costs four tokens or more",
+    meaning="an escape such as \\u00e9 or \\u003c in place of the character itself: it costs several tokens",
     hint="write the character; the filter tojson keeps it",
+    why=(
+        "A program wrote JSON with escapes in place of letters. The model reads the escape, which takes three "
+        "tokens or more, where the character takes one or two, and the text is hard to review."
+    ),
+    bad=template_example("Answer with: Gr\\u00fc\\u00dfe aus dem Laden.\n"),
+    good=template_example("Answer with: Grüße aus dem Laden.\n"),
 )
 HTML_COMMENT = Rule(
     code="CU310",
@@ -34,6 +46,12 @@ HTML_COMMENT = Rule(
     severity="warning",
     meaning="an HTML comment outside of code: the model reads it, and each request pays for it",
     hint="write {# … #}, which is left out of the text; if the model needs it, ignore the rule there",
+    why=(
+        "Markdown hides an HTML comment from readers of a page, but the model reads it as any other text, and "
+        "each request pays for its tokens. Notes for colleagues may also say what users are not meant to learn."
+    ),
+    bad=template_example("Sell frames and forks. <!-- ask Jane about the prices -->\n"),
+    good=template_example("Sell frames and forks. {# ask Jane about the prices #}\n"),
 )
 FRONT_MATTER = Rule(
     code="CU311",
@@ -41,6 +59,16 @@ FRONT_MATTER = Rule(
     severity="warning",
     meaning="the YAML front matter of a file, outside of code: it is meant for programs, and the model reads it",
     hint='write "strip: front-matter" into the manifest; if the model needs it, ignore the rule there',
+    why=(
+        "Front matter is for programs that organize prompt files. It reaches the model if nothing removes it: "
+        "each request pays for it at the very front, and any change of a title or a tag there recomputes the "
+        "whole prefix."
+    ),
+    bad=template_example("---\ntitle: Shop agent\n---\nSell frames and forks.\n"),
+    good={
+        "templates/agent.md.j2": "---\ntitle: Shop agent\n---\nSell frames and forks.\n",
+        "prefixes/agent.yaml": "system: agent.md.j2\nstrip: front-matter\n",
+    },
 )
 
 # &amp;, &#39;, &#x27;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.lint.rule import Rule, milder
+from cacheunit_build.lint.rule import Rule, milder, template_example
 from cacheunit_build.lint.rules.cu4_shared_text import LONG, PREFIXES_DIVERGE_EARLY, VARIANTS_DIVERGE_EARLY, plural
 
 if TYPE_CHECKING:
@@ -21,6 +21,14 @@ VOLATILE_BEFORE_STABLE = Rule(
     severity="warning",
     meaning="volatile text in front of a long stable part; most severe in the first unit",
     hint="move it behind the stable part, or out of the prefix",
+    why=(
+        "A cache serves tokens up to the first difference. Each time the volatile text changes, all stable text "
+        "behind it is computed again, and in the first unit nothing is left that can be served. The same text "
+        "behind the stable part costs only itself."
+    ),
+    bad=template_example("Prices hold until 2026-11-30.\n\n{% include 'guide.md.j2' %}\n"),
+    good=template_example("{% include 'guide.md.j2' %}\n\nPrices hold until 2026-11-30.\n"),
+    sources=("https://developers.openai.com/api/docs/guides/prompt-caching",),
 )
 JUST_OVER_A_UNIT = Rule(
     code="CU402",
@@ -28,6 +36,18 @@ JUST_OVER_A_UNIT = Rule(
     severity="info",
     meaning="a few tokens past the last full unit, not padded: every request computes them again",
     hint="remove that many tokens",
+    why=(
+        "This target caches whole units only. The few tokens behind the last full unit are computed again in "
+        "every request; remove them, and nothing is left over. Often a shorter sentence is enough."
+    ),
+    bad={
+        "prefixes/agent.yaml": 'system: agent.md.j2\npadding: "off"\n',
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\nBe brief and polite.\n",
+    },
+    good={
+        "prefixes/agent.yaml": 'system: agent.md.j2\npadding: "off"\n',
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+    },
 )
 BELOW_MINIMUM = Rule(
     code="CU403",
@@ -35,13 +55,43 @@ BELOW_MINIMUM = Rule(
     severity="warning",
     meaning="fewer tokens than the target caches at all; info if an estimate cannot tell",
     hint='join prefixes, or pad an exact count: "padding: always" to a unit, "padding: {floor: true}" to the minimum',
+    why=(
+        "The provider or engine caches nothing below this number of tokens, so every request pays the full price "
+        "for the whole prefix. Join prefixes that are sent together, or see whether padding up to the minimum "
+        "pays."
+    ),
+    bad={
+        "prefixes/agent.yaml": 'system: agent.md.j2\npadding: "off"\n',
+        "templates/agent.md.j2": "Sell frames and forks.\n",
+    },
+    good={
+        "prefixes/agent.yaml": "system: agent.md.j2\npadding: always\n",
+        "templates/agent.md.j2": "Sell frames and forks.\n",
+    },
 )
 UNSTABLE_BOUNDARY = Rule(
     code="CU404",
     name="unstable-boundary",
     severity="info",
     meaning="the last tokens change with the text that follows and are not cached; a warning if that costs a unit",
-    hint="end the text so that nothing merges with it, for example with a blank line and a marker",
+    hint="end the frame of the target with a control token; plain text may merge with what follows, a blank line too",
+    why=(
+        "A tokenizer may join the end of the prefix with the first letters of what follows, be it letters, spaces "
+        "or line ends. The last tokens are then not the same in all requests and cannot be cached. If they were "
+        "the last ones of a unit, that whole unit is lost, and the rule warns."
+    ),
+    bad={
+        "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {before = "", after = "Question: "}\n',
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+    },
+    good={
+        "cacheunit.toml": (
+            '[target.own]\nextends = "deepseek-v4"\nframe = {before = "", after = "<\uff5cUser\uff5c>"}\n'
+        ),
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+    },
 )
 LATER_TURNS = Rule(
     code="CU407",
@@ -49,6 +99,35 @@ LATER_TURNS = Rule(
     severity="warning",
     meaning="later turns change the prefix in the chat template, so that only what stands before the change is cached",
     hint="print the system text and tools at the front in every turn, whatever follows",
+    why=(
+        "In a conversation, each turn sends the earlier ones again. This chat template prints the front of a "
+        "request in another way once there are more turns, for example with the number of messages. The second "
+        "turn is then not served what the first one computed."
+    ),
+    bad={
+        "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+        "own.jinja": (
+            "{{ messages[0].content }}<\uff5cAssistant\uff5c>{{ messages | length }} messages\n"
+            "{%- for message in messages[1:] %}\n"
+            "{{- '<\uff5cUser\uff5c>' if message.role == 'user' else '<\uff5cAssistant\uff5c>' -}}\n"
+            "{{ message.content }}\n"
+            "{%- endfor %}\n"
+        ),
+    },
+    good={
+        "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+        "own.jinja": (
+            "{{ messages[0].content }}<\uff5cAssistant\uff5c>The messages\n"
+            "{%- for message in messages[1:] %}\n"
+            "{{- '<\uff5cUser\uff5c>' if message.role == 'user' else '<\uff5cAssistant\uff5c>' -}}\n"
+            "{{ message.content }}\n"
+            "{%- endfor %}\n"
+        ),
+    },
 )
 RULES = (
     VOLATILE_BEFORE_STABLE,

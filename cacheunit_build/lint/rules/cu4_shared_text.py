@@ -24,6 +24,18 @@ VARIANTS_DIVERGE_EARLY = Rule(
     severity="info",
     meaning="variants differ before text that they share; a warning in the first unit, or if they share most text",
     hint="move the text that all variants share to the front",
+    why=(
+        "Variants share a cache entry only up to the first word in which they differ. Text that all of them have, "
+        "but behind that word, is computed and stored once for each variant instead of once for all."
+    ),
+    bad={
+        "prefixes/agent.yaml": "system: agent.md.j2\nmatrix:\n  language: [French, German]\n",
+        "templates/agent.md.j2": "Answer in {{ language }}.\n\n{% include 'guide.md.j2' %}\n",
+    },
+    good={
+        "prefixes/agent.yaml": "system: agent.md.j2\nmatrix:\n  language: [French, German]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n\nAnswer in {{ language }}.\n",
+    },
 )
 PREFIXES_DIVERGE_EARLY = Rule(
     code="CU406",
@@ -31,6 +43,23 @@ PREFIXES_DIVERGE_EARLY = Rule(
     severity="info",
     meaning="two prefixes of a target share much text, but not their beginning",
     hint="move the shared text to the front, in the same order",
+    why=(
+        "Prefixes share a cache entry only as far as they begin with the same tokens. Text that both have, but "
+        "not at their beginning, is computed for each of them; at the front, requests of one would be served from "
+        "the entry of the other."
+    ),
+    bad={
+        "prefixes/repair.yaml": "system: repair.md.j2\n",
+        "prefixes/sell.yaml": "system: sell.md.j2\n",
+        "templates/repair.md.j2": "You repair bicycles.\n\n{% include 'guide.md.j2' %}\n",
+        "templates/sell.md.j2": "You sell bicycles.\n\n{% include 'guide.md.j2' %}\n",
+    },
+    good={
+        "prefixes/repair.yaml": "system: repair.md.j2\n",
+        "prefixes/sell.yaml": "system: sell.md.j2\n",
+        "templates/repair.md.j2": "{% include 'guide.md.j2' %}\n\nYou repair bicycles.\n",
+        "templates/sell.md.j2": "{% include 'guide.md.j2' %}\n\nYou sell bicycles.\n",
+    },
 )
 
 MAJORITY = 0.5
