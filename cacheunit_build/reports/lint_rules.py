@@ -23,7 +23,7 @@ _FENCES = {"j2": "jinja", "jinja": "jinja"}
 """The extension of a file -> the language of its code blocks, where that has another name."""
 
 _GATE: dict[GateRole, str] = {
-    "always": "stops every build",
+    "always": "always stops a build",
     "optional": "stops a build if the settings name it in gate",
     "never": "cannot stop a build, which may compile a part of the project only",
 }

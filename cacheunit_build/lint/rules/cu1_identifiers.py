@@ -52,7 +52,7 @@ GENERATED_ID = Rule(
     hint=MOVE,
     why=(
         "Identifiers of requests, runs, sessions and traces are new each time. A prefix that has one shares the "
-        "tokens behind it with no other request, and the model rarely needs it: it belongs into the log, or into "
+        "tokens behind it with no other request, and the model rarely needs it: it belongs in the log, or in "
         "the user message."
     ),
     bad=template_example("Answer request req_8f3a2b1c now.\n"),

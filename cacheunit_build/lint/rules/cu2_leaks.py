@@ -55,8 +55,8 @@ E_MAIL = Rule(
     meaning="an e-mail address outside the domains for documentation",
     hint="if users need it, ignore the rule here; else use an address at example.com",
     why=(
-        "An address of a person is personal data, which goes to the provider with each request, and stays in the "
-        "lock's artifacts and in the history of git. A user can get the model to repeat it. An address that users "
+        "An address of a person is personal data, which goes to the provider with each request, and stays in "
+        "artifacts and in the history of git. A user can get the model to repeat it. An address that users "
         "are meant to get is fine: ignore the rule there."
     ),
     bad=template_example("If you cannot help, write to jutta.weber@velowerk-muster.de about it.\n"),
