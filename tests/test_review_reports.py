@@ -78,9 +78,9 @@ def test_markdown_lists_built_and_removed_artifacts(shop: Project) -> None:
     shop.edit("templates/b.md.j2", "Two", "Two and more")
     shop.path("prefixes/a.yaml").unlink()
     lines = shop.run("build", "--format", "markdown").out.splitlines()
-    assert lines[0] == "| prefix | target | tokens | units | not cached | padding | state | plan |"
+    assert lines[0] == "| prefix | target | tokens | units | not cached | padding | plan |"
     assert lines[2].startswith("| `b` | `deepseek-v4` | ")
-    assert lines[3] == "| `a` | `deepseek-v4` |  |  |  |  | removed |  |"
+    assert lines[3] == "| `a` | `deepseek-v4` |  |  |  |  | removed |"
     assert len(lines) == 4
 
 

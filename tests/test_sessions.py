@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,6 +73,8 @@ PROJECT = {
 COMMIT = 'git -c user.name=Ada -c user.email=ada@example.org commit -q --date "2026-11-30T09:00:00Z"'
 TIMES = {"GIT_COMMITTER_DATE": "2026-11-30T09:00:00Z", "GIT_CONFIG_GLOBAL": "/dev/null", "NO_COLOR": "1"}
 
+PROGRESS_BAR = re.compile(r"\x1b\[\?25lcompiling.*?\x1b\[\?25h\r?\x1b\[1A\x1b\[2K", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
@@ -139,10 +142,10 @@ SHOWN = {
 
 
 def run(command: str, folder: Path, columns: int) -> str:
-    """Returns what a command shows in a terminal."""
+    """Returns what a command shows in a terminal, without the progress bar of a slow run, which erases itself."""
     program = ["bash", "-c", command]
     with Terminal(program, folder, columns=columns, environment=TIMES) as terminal:
-        return terminal.finish().decode().replace("\r\n", "\n")
+        return PROGRESS_BAR.sub("", terminal.finish().decode()).replace("\r\n", "\n")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import threading
 import time
 import tracemalloc
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import pytest
@@ -29,6 +30,7 @@ from cacheunit_build.adapters.system.watched_names import symlink_folders
 from cacheunit_build.cli.commands.watch import project_opener
 from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.source_map import SourceLine
 from cacheunit_build.reports.watch import watch_lines
 from cacheunit_build.targets.loader import known_targets
 from cacheunit_build.templating.renderer import Renderer
@@ -291,6 +293,10 @@ class Watching:
         for mark in written:
             mark.unlink(missing_ok=True)
 
+    def reports(self, start: str) -> bool:
+        """Returns whether a line that begins so reported a build."""
+        return any(line.startswith(start) for line in self.lines)
+
     @property
     def rebuilt(self) -> list[set[str]]:
         """The prefixes that each build wrote, if any."""
@@ -511,7 +517,7 @@ def test_saving_the_same_bytes_writes_nothing_and_reports_nothing(shop: Project,
         watching.settle()
         assert shop.snapshot("build", LOCK_FILE) == before
         assert (watching.rebuilt, watching.faults) == ([], [])
-        assert len(watching.lines) == 2  # of the first build
+        assert [line.split(",")[0] for line in watching.lines] == ["built: 2 artifacts"]  # of the first build
 
 
 def _touch(file: Path) -> None:
@@ -822,13 +828,12 @@ def test_manifests_that_are_added_renamed_or_removed_are_noticed(
     with Watching(shop, poll=poll) as watching:
         shop.write({"prefixes/new/c.yaml": "system: a.md.j2\n"})
         watching.until(lambda: {"new/c"} in watching.rebuilt)
-        assert any(re.match(r"new/c for small: .* new, ", line) for line in watching.lines)
+        watching.until(lambda: watching.reports("prefixes/new/c.yaml:1  added: new/c for small, "))
         shop.path("prefixes/deep/b.yaml").unlink()
-        watching.until(lambda: "deep/b for small: removed" in watching.lines)
+        watching.until(lambda: watching.reports("prefixes/deep/b.yaml:1  removed: deep/b for small, "))
         assert not shop.path("build/deep").exists()
         shop.path("prefixes/a.yaml").rename(shop.path("prefixes/deep/d.yaml"))
-        watching.until(lambda: "a for small: removed" in watching.lines)
-        watching.until(lambda: any("deep/d" in names for names in watching.rebuilt))
+        watching.until(lambda: watching.reports("prefixes/deep/d.yaml:1  renamed: a → deep/d for small, "))
     assert_as_built_from_nothing(shop, cacheunit)
 
 
@@ -1174,6 +1179,12 @@ def static_ids(text: bytes) -> list[int]:
     return ids
 
 
+END = "word149\n"
+"""The end of the content of a test's prefix, in front of the padding."""
+
+CHANGED = SourceLine(path="templates/a.md.j2", line=1)
+
+
 def common(old: list[int], new: list[int]) -> int:
     return next((index for index, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), len(old))
 
@@ -1196,39 +1207,39 @@ def test_each_build_reports_how_the_tokens_changed(
     project.write({"cacheunit.toml": config, "prefixes/a.yaml": "system: a.md.j2\npadding: always\n"})
     project.write({"prefixes/b.yaml": "system: a.md.j2\ntargets: [kimi]\n", "templates/a.md.j2": f"{words}\n"})
     session = watch_session(project)
-    lines = list(watch_lines(session.build()))
-    old = static_ids(project.read(TEXT_A))
-    assert f"{len(old):,} tokens" in lines[0]
-    assert re.fullmatch(r"a for small: .*\d padding, new, [\d,]+ ms", lines[0])
-    assert lines[1].startswith("b for kimi: ~")
+    (line,) = watch_lines(session.build())
+    assert re.fullmatch(r"built: 2 artifacts, 2 written, [\d,]+ ms", line)
+    old, old_text = static_ids(project.read(TEXT_A)), project.read(TEXT_A).decode()
     project.edit("templates/a.md.j2", "word100 word101", "another word")
-    lines = list(watch_lines(session.build()))
-    new = static_ids(project.read(TEXT_A))
-    text = project.read(TEXT_A).decode()
-    padding = len(new) - len(static_ids(text[: text.index("word149\n") + len("word149\n")].encode()))
-    parts = [f"{len(new):,} tokens", f"{padding:,} padding", f"{len(new) - len(old):+,} from the former lock"]
-    if "unit = 8" in rule:
-        assert len(new) % 8 == 0
-        parts.append(f"{len(new) // 8:,} units")
-    expected = still_cached(old, new)
-    line = lines[0]
-    assert line.startswith("a for small: ")
-    assert all(part in line for part in parts), (line, parts)
-    assert (f"{expected:,} still cached" in line) if expected is not None else ("still cached" not in line)
+    build = session.build()
+    new, text = static_ids(project.read(TEXT_A)), project.read(TEXT_A).decode()
+    content = [len(static_ids(f"{side.partition(END)[0]}{END}".encode())) for side in (old_text, text)]
+    padding = [len(old) - content[0], len(new) - content[1]]
+    assert build.since_save is not None
+    exact, estimate = build.since_save.differences
+    assert (exact.old and exact.old.tokens, exact.new and exact.new.tokens) == (len(old), len(new))
+    assert exact.still_cached == still_cached(old, new)
+    assert exact.first is not None
+    assert (exact.key, exact.what, exact.first.source) == (("a", "small"), "text edited", CHANGED)
+    assert estimate.key == ("b", "kimi")
+    (line,) = watch_lines(replace(build, since_save=replace(build.since_save, differences=(exact,))))
+    for name, (former, present) in {"content": content, "padding": padding}.items():
+        assert f", {name} {present:,}," in line if former == present else f", {name} {former:,} → {present:,}," in line
+    shown = "?" if exact.still_cached is None else f"{exact.still_cached:,}"
+    assert line.startswith("templates/a.md.j2:1  text edited: a for small, ")
+    assert f", {shown} still cached, " in line
     assert re.search(r", [\d,]+ ms$", line)
-    assert "units" not in lines[1]
-    assert "still cached" not in lines[1]
     assert list(watch_lines(session.build())) == []
 
 
-def test_a_build_over_an_edited_artifact_reports_no_tokens_as_still_cached(shop: Project) -> None:
+def test_an_edited_artifact_is_written_again_and_changes_nothing_for_a_cache(shop: Project) -> None:
     session = watch_session(shop)
     session.build()
+    text = shop.read(TEXT_A)
     shop.write({TEXT_A: "Edited by hand.\n"})
-    shop.edit(A, "You are a", "You were a")
     (line,) = watch_lines(session.build())
-    assert "still cached" not in line
-    assert b"You were a" in shop.read(TEXT_A)
+    assert line.startswith("built: 2 artifacts, 1 written, ")
+    assert shop.read(TEXT_A) == text
 
 
 # The command itself
@@ -1250,11 +1261,12 @@ def test_the_command_builds_each_save_and_ends_when_interrupted(shop: Project, a
     timeout.start()
     try:
         first = [out.readline(), out.readline()]
-        assert re.fullmatch(r"\d\d:\d\d:\d\d a for small: .*, new, [\d,]+ ms\n", first[0])
+        assert re.fullmatch(r"\d\d:\d\d:\d\d built: 2 artifacts, 2 written, [\d,]+ ms\n", first[0])
+        assert re.fullmatch(r"\d\d:\d\d:\d\d not compared with HEAD: .*\n", first[1])
         assert err.readline().startswith("polling" if arguments else "watching")
         for number in range(2):
             _vim(shop.path(A), f"Saved {number}.\n".encode())
-            assert " a for small: " in out.readline()
+            assert f" {A}:1  text edited: a for small, " in out.readline()
             assert f"Saved {number}." in shop.read(TEXT_A).decode()
         shop.write({A: "{{ broken }\n"})
         assert err.readline().startswith(f"error: {A}:1: ")
@@ -1284,4 +1296,6 @@ def test_an_artifact_whose_request_alone_changes_is_not_reported_as_new(project:
     session.build()
     project.edit("s.json", "One.", "Two.")
     (line,) = watch_lines(session.build())
-    assert re.fullmatch(r"a for openai: ~\d+ ±35 % tokens, 0 padding, \+0 from the former lock, [\d,]+ ms", line)
+    assert re.match(
+        r"s\.json:1  response schema edited: a for openai, content ~\d+, padding 0, ~0 still cached, ", line
+    )

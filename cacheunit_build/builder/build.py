@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.check import all_drift
-from cacheunit_build.builder.results import BuildResult, ReplacedArtifact
+from cacheunit_build.builder.results import BuildResult
 from cacheunit_build.builder.up_to_date import listed_only, reusable_records
 from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import locked_files
@@ -111,7 +111,6 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
     removed = tuple(sorted(old.entries.keys() - new.entries.keys()))
     fingerprint_of = listed_only(files.fingerprint, files.walk(folder))
     changed = _changed_files(fingerprint_of, compiled.artifacts, folder)
-    replaced = _replaced(files, compiled.artifacts, old, changed, folder)
     lock = lock_bytes(new)
     lock_changed = files.read(LOCK_FILE) != lock
     removed_files = _unedited_files(fingerprint_of, old, new, folder)
@@ -130,8 +129,7 @@ def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildRes
         removed=removed,
         orphans=orphans,
         lock="written" if lock_changed else "unchanged",
-        replaced=replaced,
-        targets=compiled.targets,
+        project=compiled,
     )
 
 
@@ -221,19 +219,6 @@ def _changed_files(fingerprint_of: Fingerprints, artifacts: Iterable[Artifact], 
         contents = artifact.files(folder)
         changed |= {path: data for path, data in contents.items() if fingerprint_of(path) != expected[path]}
     return changed
-
-
-def _replaced(
-    files: ProjectFiles, artifacts: Iterable[Artifact], old: Lock, changed: Mapping[str, bytes], folder: str
-) -> dict[ArtifactKey, ReplacedArtifact]:
-    """Returns the locked artifacts of which a file is about to be replaced, with the old text."""
-    replaced: dict[ArtifactKey, ReplacedArtifact] = {}
-    for artifact in artifacts:
-        text, *others = artifact.files(folder)
-        entry = old.entries.get(artifact.key)
-        if entry is not None and not changed.keys().isdisjoint((text, *others)):
-            replaced[artifact.key] = ReplacedArtifact(entry=entry, text=files.read(text) or b"")
-    return replaced
 
 
 def _has_file(record: ArtifactRecord, folder: str, files: Mapping[str, bytes]) -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.compiler.project import CompiledProject
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.lock import ArtifactKey, LockEntry
+    from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.protocols import Adapters
     from cacheunit_build.domain.source_map import SourceLine
 
@@ -41,14 +38,6 @@ class InputChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacedArtifact:
-    """What a build replaced: the former lock entry of an artifact, and the former bytes of its text."""
-
-    entry: LockEntry
-    text: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult:
     """The result of a build.
 
@@ -62,8 +51,7 @@ class BuildResult:
         faults: every fault; with one, nothing was written.
         notes: further remarks.
         lock: what was done with the lockfile.
-        replaced: what was replaced, by artifact.
-        targets: the targets that were loaded, by name.
+        project: what was compiled and reused; None where nothing was compiled, or something is wrong.
     """
 
     records: tuple[ArtifactRecord, ...] = ()
@@ -75,8 +63,7 @@ class BuildResult:
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
     lock: Literal["written", "unchanged", "refused"] = "refused"
-    replaced: Mapping[ArtifactKey, ReplacedArtifact] = field(default_factory=dict)
-    targets: Mapping[str, LoadedTarget] = field(default_factory=dict)
+    project: CompiledProject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

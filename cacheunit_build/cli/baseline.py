@@ -62,6 +62,19 @@ def find_baseline(folder: Path, project: OpenProject, against: str | None) -> Ba
     return _of_revision(project, repository, revision, note)
 
 
+def last_commit(project: OpenProject, repository: Repository) -> Baseline:
+    """Returns the last commit as what to compare with; its files are listed when they are needed.
+
+    Raises:
+        CacheunitError: there is no git, no repository or no commit.
+    """
+    _ = repository.prefix  # raises outside of a repository
+    revision = repository.find("HEAD")
+    if revision is None:
+        raise fail("there is no commit yet")
+    return Baseline(label=revision.label, old_version=lambda: _old_version(project, repository.files(revision)))
+
+
 def _of_path(project: OpenProject, path: Path, against: str, *notes: str) -> Baseline:
     """Returns a folder with a project, or a lock, as what to compare with."""
     if path.is_file():

@@ -8,7 +8,7 @@ import click
 
 _COLOURS = {
     "green": ("added", "built", "fixed", "ok", "ok:"),
-    "red": ("removed", "missing", "edited", "refused", "error", "differs"),
+    "red": ("removed", "missing", "edited", "refused", "error", "error:", "differs"),
     "yellow": ("changed", "warning", "tokenizer", "profile", "unknown", "orphan"),
     "cyan": ("renamed", "info"),
 }

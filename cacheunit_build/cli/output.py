@@ -89,7 +89,7 @@ def print_faults(faults: Iterable[Fault]) -> None:
 
 def print_remark(*lines: str) -> None:
     """Prints lines on standard error; line ends around the text of a line are blank lines."""
-    shown = "\n".join(map(_with_blank_lines, lines)).split("\n")
+    shown = [part for line in lines for part in _with_blank_lines(line).split("\n")]
     if sys.stderr.isatty():
         shown = [part for line in shown for part in _fitting(line)]
     write_errors("".join(f"{line}\n" for line in shown))

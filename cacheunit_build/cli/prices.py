@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.prices import TargetPrices
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from cacheunit_build.cli.context import Context
+    from cacheunit_build.diff.results import DiffResult
     from cacheunit_build.domain.prices import FoundPrice
     from cacheunit_build.domain.target import Target
 
@@ -30,6 +32,17 @@ def targets_with_prices(
     _, known = read_project(context.files())
     targets = {name: target for name, target in sorted(known.items()) if name in names}
     return targets, TargetPrices(price_list, model)
+
+
+def with_prices(context: Context, result: DiffResult, model: str | None = None) -> DiffResult:
+    """Returns a result of `diff` with the prices of its targets, and notes where there are none for the model."""
+    targets, prices = targets_with_prices(context, {item.target for item in result.differences}, model)
+    found = {name: prices.of(target) for name, target in targets.items()}
+    differences = [
+        item if (price := found.get(item.target)) is None else replace(item, price=price[0], price_origin=price[1])
+        for item in result.differences
+    ]
+    return replace(result, differences=tuple(differences), notes=(*result.notes, *prices.notes(targets.values())))
 
 
 def prices_by_model(context: Context, models: Iterable[tuple[str, str]]) -> dict[tuple[str, str], FoundPrice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cacheunit_build.diff.artifact_diff import ArtifactDiff
@@ -18,6 +19,7 @@ from cacheunit_build.lockfile.format import EMPTY_LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from cacheunit_build.diff.results import ChangedLines, DifferenceKind
     from cacheunit_build.diff.snapshot import Snapshot
@@ -36,6 +38,10 @@ _KINDS: dict[str, DifferenceKind] = {
 """The kind of a difference, by the kind of drift between two locks."""
 
 
+_NOT_COMPARED = "it was not compared with all artifacts of the older version; cacheunit diff does that"
+"""Why it is unknown what an added artifact shares with others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One of the two versions.
@@ -45,19 +51,25 @@ class Side:
         locked: the lock, which replaces what does not compile.
         faults: the faults of the sources.
         notes: further remarks.
+        is_partial: whether artifacts were left out that an added one could share its beginning with.
+        only: the artifacts that are compared; None for all.
     """
 
     snapshot: Snapshot | None
     locked: Lock = EMPTY_LOCK
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    is_partial: bool = False
+    only: AbstractSet[ArtifactKey] | None = None
 
     @property
     def lock(self) -> Lock:
         """What a build of this version would lock; entries of what does not compile are those of its lock."""
         if self.snapshot is None:
             return self.locked
-        compiled = {key: record.entry for key, record in self.snapshot.records.items()}
+        records = self.snapshot.records
+        keys = records.keys() if self.only is None else self.only & records.keys()
+        compiled = {key: records[key].entry for key in keys}
         kept = self.locked.entries if self.faults else {}
         targets = {**self.locked.targets, **self.snapshot.compiled.identities}
         return Lock(
@@ -68,12 +80,28 @@ class Side:
 class Comparison:
     """The comparison of the two versions, artifact by artifact.
 
+    Args:
+        new: the newer version.
+        old: the older version.
+        selection: which artifacts.
+        hits_per_miss: how many requests a cache entry serves for each one that writes it.
+        known: differences of artifacts that are the same as when they were compared before.
+
     Attributes:
+        hits_per_miss: as above.
         has_added: whether an artifact was added, and not only renamed.
     """
 
-    def __init__(self, new: Side, old: Side, selection: SelectedArtifacts, hits_per_miss: int) -> None:
-        self._hits_per_miss = hits_per_miss
+    def __init__(
+        self,
+        new: Side,
+        old: Side,
+        selection: SelectedArtifacts,
+        hits_per_miss: int,
+        known: Mapping[ArtifactKey, Difference] = MappingProxyType({}),
+    ) -> None:
+        self._known = known
+        self.hits_per_miss = hits_per_miss
         self._new = new
         self._old = old
         self._old_lock, self._new_lock = old.lock, new.lock
@@ -98,7 +126,10 @@ class Comparison:
             elif key in edited:
                 yield self._with_price(self._edited_rename(key, edited[key]))
             elif key not in former_keys:
-                yield self._with_price(self._difference(key, kind))
+                known = self._known.get(key)
+                if known is None or known.kind != kind:
+                    known = self._with_price(self._difference(key, kind))
+                yield known
 
     def _edited_renames(self) -> dict[ArtifactKey, ArtifactKey]:
         """Returns the artifacts that were renamed and edited: new key -> old key."""
@@ -122,7 +153,7 @@ class Comparison:
 
     def _price(self, lock: Lock, target: str, entry: LockEntry | None) -> float | None:
         """Returns the mean price of an artifact in a request; 0 for one that does not exist, None where unknown."""
-        return 0.0 if entry is None else request_price(lock.targets[target].cache, entry, self._hits_per_miss)
+        return 0.0 if entry is None else request_price(lock.targets[target].cache, entry, self.hits_per_miss)
 
     def sources(self, differences: tuple[Difference, ...]) -> dict[str, tuple[ArtifactKey, ...]]:
         """Returns the changed sources with the artifacts that use them."""
@@ -176,6 +207,8 @@ class Comparison:
         if fault is not None:
             why = f"the old sources do not compile under today's rules: {fault.message}"
             return replace(difference, kind="unknown", what=UNKNOWN, why=why)
+        if self._old.is_partial:
+            return replace(difference, why=_NOT_COMPARED)
         if self._artifact_diff is not None:
             return self._artifact_diff.added(difference)
         return difference if self._old_lock.entries else replace(difference, still_cached=0, recomputed=new.tokens)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.project import compile_or_fail, compile_project, read_project
 from cacheunit_build.diff.comparison import Comparison, Side
+from cacheunit_build.diff.known_version import KnownVersion
 from cacheunit_build.diff.results import DiffResult
 from cacheunit_build.diff.snapshot import Snapshot
 from cacheunit_build.domain.errors import CacheunitError
@@ -16,10 +17,11 @@ from cacheunit_build.domain.selection import Selection
 from cacheunit_build.lockfile.format import EMPTY_LOCK, read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cacheunit_build.compiler.project import Reuse
-    from cacheunit_build.domain.lock import Lock
+    from cacheunit_build.diff.results import Difference
+    from cacheunit_build.domain.lock import ArtifactKey, Lock
     from cacheunit_build.domain.protocols import Adapters, OldVersion, ProgressCallback, SourceFiles
 
 
@@ -64,12 +66,33 @@ def diff(
     old_version = None if baseline.old_version is None else baseline.old_version()
     reuse = None if old_version is None else _reuse(adapters, old_version)
     compiled = compile_or_fail(adapters, selection, progress, reuse=reuse, jobs=jobs)
-    new = Side(snapshot=Snapshot(compiled, adapters.files))
-    old = _old_side(old_version, baseline, reuse, jobs)
-    comparison = Comparison(new, old, compiled.selection, compiled.settings.hits_per_miss)
+    new = Snapshot(compiled, adapters.files)
+    old = old_side(old_version, baseline, reuse, jobs)
+    comparison = Comparison(Side(snapshot=new), old, compiled.selection, compiled.settings.hits_per_miss)
     if reuse is not None and comparison.has_added:  # which cache entry serves these is seen on compiled artifacts only
-        old = _old_side(old_version, baseline, None, jobs)
-        comparison = Comparison(new, old, compiled.selection, compiled.settings.hits_per_miss)
+        old = old_side(old_version, baseline, None, jobs)
+        comparison = Comparison(Side(snapshot=new), old, compiled.selection, compiled.settings.hits_per_miss)
+    return _result(comparison, new, old, baseline)
+
+
+def compare(
+    new: Snapshot, old: Side, baseline: Baseline, known: Mapping[ArtifactKey, Difference] | None = None
+) -> DiffResult:
+    """Returns the differences between two versions, of which what differs is compiled.
+
+    Args:
+        new: the newer version; it says which artifacts are selected.
+        old: the older version.
+        baseline: the name of the older version, and remarks on it.
+        known: differences of artifacts that are the same as when they were compared before.
+    """
+    compiled = new.compiled
+    side = Side(snapshot=new, only=old.only)
+    comparison = Comparison(side, old, compiled.selection, compiled.settings.hits_per_miss, known or {})
+    return _result(comparison, new, old, baseline)
+
+
+def _result(comparison: Comparison, new: Snapshot, old: Side, baseline: Baseline) -> DiffResult:
     differences = tuple(sorted(comparison.differences(), key=lambda item: item.key))
     sources = comparison.sources(differences)
     return DiffResult(
@@ -77,10 +100,10 @@ def diff(
         differences=differences,
         sources=sources,
         lines=comparison.lines(differences, sources),
-        hits_per_miss=compiled.settings.hits_per_miss,
+        hits_per_miss=comparison.hits_per_miss,
         faults=old.faults,
         notes=(*baseline.notes, *old.notes, *_lock_note(old), *_version_note(old.locked)),
-        snapshot=new.snapshot,
+        snapshot=new,
     )
 
 
@@ -108,7 +131,7 @@ def _reuse(adapters: Adapters, old: OldVersion) -> Reuse | None:
     return None if record is None else record.reusable(cache(adapters.files.fingerprint), cache(old.files.fingerprint))
 
 
-def _old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> Side:
+def old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> Side:
     """Returns the older version, as far as it compiles under today's rules."""
     if old is None:
         return Side(snapshot=None, locked=baseline.lock or EMPTY_LOCK)
@@ -120,7 +143,7 @@ def _old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, j
         compiled = compile_project(old, reuse=reuse, jobs=jobs)
     except CacheunitError as error:
         return Side(snapshot=None, locked=locked, faults=error.faults, notes=notes)
-    return Side(snapshot=Snapshot(compiled, old.files), locked=locked, faults=compiled.faults, notes=notes)
+    return Side(snapshot=KnownVersion(compiled, old), locked=locked, faults=compiled.faults, notes=notes)
 
 
 def _old_lock(files: SourceFiles) -> tuple[Lock, tuple[str, ...]]:

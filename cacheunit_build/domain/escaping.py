@@ -51,9 +51,9 @@ def many_lines(text: str) -> str:
     return "\n".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 
-def json_text(value: object) -> str:
-    """Returns a value as indented JSON, with escapes of JSON for what `one_line` escapes."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+def json_text(value: object, indent: int | None = 2) -> str:
+    """Returns a value as JSON, with escapes of JSON for what `one_line` escapes; on one line where `indent` is None."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
     return _LOG_COMMAND.sub("#\\\\u0023", _NOT_ASCII.sub(lambda match: _json_escaped(match[0]), text))
 
 

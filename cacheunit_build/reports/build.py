@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.domain.artifact import ArtifactRecord
 
-_HEADER = ("prefix", "target", "tokens", "units", "not cached", "padding", "state", "plan")
+_HEADER = ("prefix", "target", "tokens", "units", "not cached", "padding", "plan")
 _RIGHT = (2, 3, 4, 5)
 
 
@@ -29,7 +29,7 @@ def build_blocks(result: BuildResult, *, verbose: bool = False) -> list[Block]:
         verbose: whether to show a row for each artifact, what did not change too, and the reason of each plan.
     """
     built = [record for record in result.records if record.key in result.written]
-    table = _full_table(result) if verbose else _folded_table(built, result)
+    table = _full_table(result) if verbose else _folded_table(built)
     removed = [(group.name, group.target, "removed") for group in fold(result.removed)]
     return [table, Table(rows=removed), [_summary(result)]]
 
@@ -41,18 +41,17 @@ def _full_table(result: BuildResult) -> Table:
         for record in result.records
     ]
     notes = {index: record.plan.reason for index, record in enumerate(result.records)}
-    return Table(header=_HEADER[:-1], rows=rows, right=_RIGHT, notes=notes)
+    return Table(header=(*_HEADER[:-1], "state"), rows=rows, right=_RIGHT, notes=notes)
 
 
-def _folded_table(records: Sequence[ArtifactRecord], result: BuildResult) -> Table:
+def _folded_table(records: Sequence[ArtifactRecord]) -> Table:
     """Returns a row for each prefix and target, or for more where these are many."""
     by_key = {record.key: record for record in records}
     rows = []
     for group in fold(by_key):
         members = [by_key[key] for key in group.keys]
-        states = dict.fromkeys(_status(record, result) for record in members)
         plans = dict.fromkeys(record.plan.action for record in members)
-        rows.append((group.name, group.target, *number_cells(members), ", ".join(states), ", ".join(plans)))
+        rows.append((group.name, group.target, *number_cells(members), ", ".join(plans)))
     return Table(header=_HEADER, rows=rows, right=_RIGHT)
 
 
@@ -121,10 +120,9 @@ def build_markdown(result: BuildResult) -> str:
     built = [record for record in result.records if record.key in result.written]
     rows = [
         (code_span(name), code_span(target), *map(markdown_text, cells))
-        for name, target, *cells in _folded_table(built, result).rows
+        for name, target, *cells in _folded_table(built).rows
     ]
     rows += [
-        (code_span(group.name), code_span(group.target), "", "", "", "", "removed", "")
-        for group in fold(result.removed)
+        (code_span(group.name), code_span(group.target), "", "", "", "", "removed") for group in fold(result.removed)
     ]
     return markdown_table([_HEADER, *rows], right=_RIGHT) if rows else ""

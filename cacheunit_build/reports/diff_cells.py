@@ -10,9 +10,10 @@ from cacheunit_build.reports.diff_summary import amount
 from cacheunit_build.reports.folding import number_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from cacheunit_build.diff.results import Difference, FirstChange
+    from cacheunit_build.domain.lock import LockEntry
 
 COLUMNS = ("prefix", "target", "tokens", "still cached", "recomputed", "one-time cost", "cost per 1M requests")
 RIGHT = (3, 4, 5, 6)
@@ -31,6 +32,8 @@ class Row:
         recomputed: the other tokens.
         one_time: the one-time cost, of all artifacts of the row together.
         running: the cost per 1M requests, of each artifact.
+        content: the static tokens without padding, old → new, or by how much they changed for several artifacts.
+        padding: the tokens of padding, in the same form.
         note: further numbers of a single artifact; empty for several.
     """
 
@@ -41,6 +44,8 @@ class Row:
     recomputed: str
     one_time: str
     running: str
+    content: str
+    padding: str
     note: str = ""
 
     @property
@@ -71,6 +76,8 @@ def row_of(items: Sequence[Difference], *, name: str, target: str, with_note: bo
         recomputed=number_range([item.recomputed for item in present], estimated=estimated),
         one_time=_one_time(items),
         running=_running(items),
+        content=_old_and_new(items, lambda entry: entry.tokens - entry.padding, estimated=estimated),
+        padding=_old_and_new(items, lambda entry: entry.padding, estimated=False),
         note="; ".join(_notes(items[0])) if with_note else "",
     )
 
@@ -87,8 +94,30 @@ def _tokens(items: Sequence[Difference]) -> str:
         return f"{old} → {new}"
     if deltas == [0] and old == new:
         return new
-    change = f"{deltas[0]:+,}" if len(deltas) == 1 else f"{deltas[0]:+,}…{deltas[-1]:+,}"
-    return f"{old} → {new} ({change})"
+    return f"{old} → {new} ({_change(deltas)})"
+
+
+def _old_and_new(items: Sequence[Difference], count: Callable[[LockEntry], int], *, estimated: bool) -> str:
+    """Returns how a number of tokens changed.
+
+    of one artifact       1,204, 1,204 → 1,210
+    of several artifacts  +5…+7, or 1,204…1,380 where it changed in none
+    """
+    sign = "~" if estimated else ""
+    pairs = {tuple(None if entry is None else count(entry) for entry in (item.old, item.new)) for item in items}
+    both = [(old, new) for old, new in pairs if old is not None and new is not None]
+    if len(both) < len(pairs) or all(old == new for old, new in both):
+        return number_range([new if old is None else old for old, new in pairs], estimated=estimated)
+    if len(pairs) == 1:
+        ((old, new),) = both
+        return f"{sign}{old:,} → {sign}{new:,}"
+    return sign + _change({new - old for old, new in both})
+
+
+def _change(deltas: Collection[int]) -> str:
+    """Returns `+5`, or `+5…+7` where the change is not the same everywhere."""
+    least, most = min(deltas), max(deltas)
+    return f"{least:+,}" if least == most else f"{least:+,}…{most:+,}"
 
 
 def _one_time(items: Sequence[Difference]) -> str:

@@ -113,10 +113,10 @@ class _Plain:
         return text
 
 
-_PLAIN = _Plain()
+PLAIN: Painter = _Plain()
 
 
-def layout(blocks: Iterable[Block], width: int = DEFAULT_WIDTH, painter: Painter = _PLAIN) -> list[str]:
+def layout(blocks: Iterable[Block], width: int = DEFAULT_WIDTH, painter: Painter = PLAIN) -> list[str]:
     """Returns the lines of a report, with a blank line between blocks. Empty blocks are left out.
 
     No line is wider than `width`, but for those of `Verbatim` and for tables whose numbers alone are wider. Text from
@@ -143,7 +143,7 @@ def plain_text(blocks: Iterable[Block], width: int = DEFAULT_WIDTH) -> str:
 def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Returns rows as lines, each column as wide as its widest cell, whatever the width, without trailing spaces."""
     table = Table(rows=rows, right=right)
-    return list(_table_lines(table, _total(_natural_widths(_escaped(table)), 0), _PLAIN)) if rows else []
+    return list(_table_lines(table, _total(_natural_widths(_escaped(table)), 0), PLAIN)) if rows else []
 
 
 def text_width(text: str) -> int:

@@ -1,33 +1,46 @@
-"""The builds of one watch: what is watched, what each build did, and what stays cached of the former artifacts."""
+"""The builds of one watch: what is watched, what each build did, and what that does to a cache."""
 
 from __future__ import annotations
 
 import time  # noqa: TID251 - how long a build takes is reported, and decides no byte
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.build import build
 from cacheunit_build.builder.results import BuildResult
-from cacheunit_build.builder.up_to_date import unchanged_build
+from cacheunit_build.builder.up_to_date import reusable_records, unchanged_build
+from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE, SETTINGS_FILES
-from cacheunit_build.domain.fingerprint import fingerprint_ids
 from cacheunit_build.domain.protocols import WatchedPaths
 from cacheunit_build.parsing.settings import parse_settings
+from cacheunit_build.watching.budgets import BudgetReader
+from cacheunit_build.watching.comparison import BuildComparison
+from cacheunit_build.watching.deferred_records import DeferredRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from cacheunit_build.builder.results import Gate, ReplacedArtifact
-    from cacheunit_build.compiler.loaded_target import LoadedTarget
-    from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.builder.results import Gate
+    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.diff.diff import Baseline
+    from cacheunit_build.diff.results import DiffResult
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.lock import ArtifactKey
     from cacheunit_build.domain.protocols import Adapters
     from cacheunit_build.domain.selection import Selection
+    from cacheunit_build.watching.budgets import BudgetUse
 
 FOLDERS = ("prefixes", "templates", "build")
 """The folders of manifests, templates and artifacts until the settings are read."""
+
+GIT_FOLDER = ".git"
+COMMITS = f"{GIT_FOLDER}/logs/HEAD"
+"""The file that git changes at each commit and checkout, where the project is at the top of a work tree.
+
+Elsewhere, the next save shows that there is another commit.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +50,22 @@ class WatchedBuild:
     Attributes:
         result: the result.
         seconds: how long it took.
-        still_cached: static tokens that the former cache entry of a replaced artifact still serves, where known.
         new_faults: the faults, where they are not those of the build before.
         fixed: whether the build before had faults and this one has none.
+        since_save: the differences from the good build before; None for the first one, and where there are faults.
+        since_commit: the differences from the last commit; None where there is none to compare with, or a fault.
+        no_commit: why there is no last commit to compare with; None where there is one, or nobody asked.
+        budgets: the use of each budget; the fullest first.
     """
 
     result: BuildResult
     seconds: float
-    still_cached: Mapping[ArtifactKey, int]
-    new_faults: tuple[Fault, ...]
-    fixed: bool
+    new_faults: tuple[Fault, ...] = ()
+    fixed: bool = False
+    since_save: DiffResult | None = None
+    since_commit: DiffResult | None = None
+    no_commit: str | None = None
+    budgets: tuple[BudgetUse, ...] = ()
 
 
 class WatchSession:
@@ -57,6 +76,7 @@ class WatchSession:
         jobs: the number of threads that compile.
         gate: finds what must not be frozen.
         selection: which artifacts to build; all if None.
+        last_commit: returns the last commit, to compare with, or raises why there is none; None to compare with none.
     """
 
     def __init__(
@@ -65,6 +85,7 @@ class WatchSession:
         jobs: int = 1,
         gate: Gate | None = None,
         selection: Selection | None = None,
+        last_commit: Callable[[], Baseline] | None = None,
     ) -> None:
         self._open_adapters = open_adapters
         self._jobs = jobs
@@ -73,40 +94,59 @@ class WatchSession:
         self._faults: tuple[Fault, ...] = ()
         self._asked: frozenset[str] = frozenset()
         self._folders = FOLDERS
+        self._commits = (COMMITS,) if last_commit is not None else ()
+        self._comparison = BuildComparison(last_commit, jobs)
+        self._budgets = BudgetReader()
+        self._unfinished: tuple[Adapters, DeferredRecords] | None = None
 
     def paths(self) -> WatchedPaths:
-        """Returns the manifests, the templates, and every file that the last build looked for."""
+        """Returns the manifests, the templates, the files that the last build looked for, and git's list of commits."""
         prefixes, templates, build_folder = self._folders
         files = (path for path in self._asked if not path.startswith(f"{build_folder}/") and path != LOCK_FILE)
         return WatchedPaths(
             folders=frozenset((prefixes, templates)),
-            files=frozenset(files),
-            ignored=frozenset((build_folder, LOCK_FILE)),
+            files=frozenset((*files, *self._commits)),
+            ignored=frozenset((build_folder, LOCK_FILE, GIT_FOLDER)),
         )
 
     def build(self) -> WatchedBuild:
-        """Builds once. What is wrong, even so wrong that the project cannot be opened, is a fault of the result."""
+        """Builds once, then compares what was built. The caller shows it, then calls `finish`.
+
+        What is wrong, even so wrong that the project cannot be opened, is a fault of the result.
+        """
+        self.finish()
         begun = time.monotonic()
+        adapters: Adapters | None = None
         try:
-            result = self._build()
+            adapters = self._open()
+            result = self._build(adapters)
         except CacheunitError as error:
             result = BuildResult(faults=error.faults)
-        seconds = time.monotonic() - begun
+        build = WatchedBuild(result=result, seconds=time.monotonic() - begun)
         former, self._faults = self._faults, result.faults
-        return WatchedBuild(
-            result=result,
-            seconds=seconds,
-            still_cached=_still_cached(result),
-            new_faults=result.faults if result.faults != former else (),
-            fixed=bool(former) and not result.faults,
-        )
+        if result.faults or adapters is None:
+            return replace(build, new_faults=result.faults if result.faults != former else ())
+        return self._compared(replace(build, fixed=bool(former)), adapters)
 
-    def _build(self) -> BuildResult:
+    def finish(self) -> None:
+        """Stores the record of the last build, which nobody waits for."""
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None:
+            adapters, records = unfinished
+            with suppress(CacheunitError), adapters.files.exclusive():
+                records.flush()
+
+    def _open(self) -> Adapters:
         try:
             adapters = self._open_adapters()
         except CacheunitError:
             self._asked |= set(SETTINGS_FILES)  # they are why it cannot be opened
             raise
+        records = DeferredRecords(adapters.records)
+        self._unfinished = adapters, records
+        return replace(adapters, records=records)
+
+    def _build(self, adapters: Adapters) -> BuildResult:
         try:
             with adapters.files.exclusive():
                 adapters.records.start()
@@ -114,6 +154,28 @@ class WatchSession:
                 return result or build(adapters, self._selection, jobs=self._jobs, gate=self._gate)
         finally:
             self._note_inputs(adapters)
+
+    def _compared(self, build: WatchedBuild, adapters: Adapters) -> WatchedBuild:
+        """Returns a good build with what it changed. What cannot be read any more is built and compared soon."""
+        try:
+            compiled = partial(self._compiled, build.result, adapters)
+            comparison = self._comparison.compare(adapters, build.result.records, compiled)
+        except CacheunitError:
+            return build
+        return replace(
+            build,
+            since_save=comparison.since_save,
+            since_commit=comparison.since_commit,
+            no_commit=comparison.problem,
+            budgets=self._budgets.uses(comparison.version),
+        )
+
+    def _compiled(self, result: BuildResult, adapters: Adapters) -> CompiledProject:
+        """Returns what a build compiled and reused; where it had nothing to do, everything is reused."""
+        if result.project is not None:
+            return result.project
+        reuse = reusable_records(adapters.records, adapters.files.known_fingerprint)
+        return compile_project(adapters, self._selection, reuse=reuse, jobs=self._jobs)
 
     def _note_inputs(self, adapters: Adapters) -> None:
         """Notes which files were looked for, and the folders of the settings; broken settings change no folder."""
@@ -124,35 +186,3 @@ class WatchSession:
         except CacheunitError:
             return
         self._folders = (settings.prefixes, settings.templates, settings.build)
-
-
-def _still_cached(result: BuildResult) -> dict[ArtifactKey, int]:
-    """Returns how many tokens of each replaced artifact the former cache entry still serves, where that is known."""
-    counts: dict[ArtifactKey, int] = {}
-    for artifact in result.compiled:
-        replaced, target = result.replaced.get(artifact.key), result.targets.get(artifact.target)
-        if replaced is not None and target is not None:
-            count = _tokens_still_cached(artifact, replaced, target)
-            if count is not None:
-                counts[artifact.key] = count
-    return counts
-
-
-def _tokens_still_cached(artifact: Artifact, replaced: ReplacedArtifact, target: LoadedTarget) -> int | None:
-    """Returns how many static tokens stay cached; None where the former token ids cannot be restored.
-
-    They are those of the former text in the present frame, if their fingerprint is the locked one. Where the text is
-    the same, something else of the request changed, such as an option, which token ids may not show.
-    """
-    text, former_text = artifact.text.decode(), replaced.text.decode("utf-8", "replace")
-    if text not in artifact.framed_prefix or replaced.entry.token_ids is None or text == former_text:
-        return None
-    encode = target.tokenizer.encode
-    former_ids = encode(artifact.framed_prefix.replace(text, former_text, 1))[: replaced.entry.tokens]
-    if fingerprint_ids(former_ids) != replaced.entry.token_ids:
-        return None
-    ids = encode(artifact.framed_prefix)[: artifact.entry.tokens]
-    # The former blocks are not known, and a block that goes on is another block: only markers of both are found.
-    markers = tuple(marker for marker in replaced.entry.markers if marker in artifact.entry.markers)
-    former = replace(replaced.entry, markers=markers)
-    return target.target.cache.impact(former, artifact.entry, (former_ids, ids)).still_cached

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -47,6 +46,7 @@ def diff(
 ) -> int:
     """Show what the change since a revision, a lock or another folder does to the cache."""
     from cacheunit_build.cli.baseline import find_baseline
+    from cacheunit_build.cli.prices import with_prices
     from cacheunit_build.diff.diff import diff as compare
 
     if (only_names or texts) and form != "text":
@@ -57,25 +57,13 @@ def diff(
     baseline = find_baseline(context.folder, project, against)
     with ProgressBar(context) as progress:
         result = compare(project.adapters, baseline, selection, progress=progress, jobs=jobs)
-    result = _with_prices(context, result, model)
+    result = with_prices(context, result, model)
     _print_remarks(context, result, form)
     if only_names:
         print_text(*result.affected)
     else:
         _report(context, result, output, form, texts=texts)
     return DIFFERENT if result.differences else OK
-
-
-def _with_prices(context: Context, result: DiffResult, model: str | None) -> DiffResult:
-    """Returns a result with the prices of its targets, and notes where there are none for the model."""
-    from cacheunit_build.cli.prices import targets_with_prices
-
-    targets, prices = targets_with_prices(context, {item.target for item in result.differences}, model)
-    differences = []
-    for item in result.differences:
-        found = prices.of(targets[item.target]) if item.target in targets else None
-        differences.append(item if found is None else replace(item, price=found[0], price_origin=found[1]))
-    return replace(result, differences=tuple(differences), notes=(*result.notes, *prices.notes(targets.values())))
 
 
 def _print_remarks(context: Context, result: DiffResult, form: str) -> None:
