@@ -144,7 +144,7 @@ def test_the_unstable_end_is_marked_and_no_part_of_a_unit() -> None:
     assert [(piece.text, piece.style, piece.tokens, piece.unit, piece.notice) for piece in line.pieces] == [
         ("a b", "even cached", 2, 0, ""),
         (" c", "odd recomputed", 2, 1, "recomputed from here: token 2, unit 1"),
-        ("·", "recomputed", 1, None, ""),
+        ("·", "recomputed", 1, None, "behind the last full unit from here: token 4"),
         ("·", "unstable", 1, None, "not static from here: 1 token changes with what follows"),
     ]
     assert [piece.part for piece in line.pieces] == ["system", "", "", ""]
@@ -272,6 +272,15 @@ def test_a_strip_has_a_mark_for_each_unit_and_cells_for_cached_padded_and_furthe
         "recomputed padding": 1,
         "recomputed tail": 1,
     }
+    starts = {cells.kind: re.findall(r"M([\d.]+) ", cells.path) for cells in strip.cells}
+    assert starts == {
+        "cached": ["0.5"],
+        "recomputed": ["13.5"],
+        "recomputed padding": ["20.5"],
+        "recomputed tail": ["26.5"],
+    }
+    hatched = {cells.kind for cells in strip.cells if "l" in cells.path}
+    assert hatched == {"recomputed", "recomputed padding"}
     assert strip.marks == 2
     assert strip.text == "1 of 2 units still cached; 44 tokens behind the last full unit; 46 tokens of padding"
     assert strip.scale == "1 mark = 1 unit of 128 tokens"
@@ -284,6 +293,12 @@ def test_a_strip_is_bounded_and_shows_every_token(tokens: int, unit: int) -> Non
     widths = [float(width) for cells in strip.cells for width in re.findall(r"M[\d.]+ [\d.]+h([\d.]+)v", cells.path)]
     size = int(re.match(r"1 mark = ([\d,]+)", strip.scale)[1].replace(",", "")) * max(unit, 1)  # type: ignore[index]
     assert sum(widths) / 11 * size == pytest.approx(tokens, rel=0.02)
+
+
+def test_without_units_there_is_no_tail() -> None:
+    strip = unit_strip(304, 0, 149)
+    assert [cells.kind for cells in strip.cells] == ["cached", "recomputed"]
+    assert strip.text == "149 of 304 tokens still cached"
 
 
 def test_an_unknown_strip_says_so() -> None:
@@ -329,18 +344,20 @@ def test_a_page_of_verify_has_two_bars_and_the_verdict_of_each_artifact() -> Non
 
 
 def test_an_icicle_has_a_row_for_each_artifact_and_a_block_for_each_node() -> None:
-    leaves = [
-        SharingNode(units=units, names=(name,), ends=(name,), branches=()) for name, units in (("b", 1), ("c", 3))
-    ]
-    tree = SharingNode(units=2, names=("a", "b", "c"), ends=("a",), branches=tuple(leaves))
+    def leaf(name: str, units: int) -> SharingNode:
+        return SharingNode(units=units, names=(name,), ends=(name,), branches=())
+
+    both = SharingNode(units=0, names=("b", "c"), ends=(), branches=(leaf("b", 1), leaf("c", 3)))
+    tree = SharingNode(units=2, names=("a", "b", "c", "d"), ends=("a",), branches=(both, leaf("d", 2)))
     view = icicle(tree, "unit")
-    assert view.names == ("a", "b", "c")
+    assert view.names == ("a", "b", "c", "d")
     assert [(block.x, block.y, block.width, block.height, block.label) for block in view.blocks] == [
-        (0, 0, 40, 65, "2 × 3"),
+        (0, 0, 40, 87, "2 × 4"),
         (40, 22, 20, 21, "1"),
         (40, 44, 60, 21, "3"),
+        (40, 66, 40, 21, "2"),
     ]
-    assert view.blocks[0].title == "2 units shared by 3 artifacts: a, b, c"
+    assert view.blocks[0].title == "2 units shared by 4 artifacts: a, b, c, d"
     assert view.ticks == ("0", "2", "5 units")
 
 

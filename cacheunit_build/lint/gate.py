@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.lint.certain_secrets import SecretSearch
-from cacheunit_build.lint.gate_rules import gate_codes
+from cacheunit_build.lint.gate_rules import ALWAYS, gate_codes
 from cacheunit_build.lint.linter import lint_compiled
 from cacheunit_build.lint.registry import RULES, RuleSelection
 from cacheunit_build.lint.rule import SEVERITIES
-from cacheunit_build.lint.rules.cu2_leaks import CREDENTIAL, SECRET
+from cacheunit_build.lint.rules.cu2_leaks import SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class LintGate:
         search = SecretSearch()
         if not codes and not any(search.finds_in(item, compiled.targets[item.target]) for item in compiled.artifacts):
             return ()
-        rules = RuleSelection(select=(CREDENTIAL.code, *codes))
+        rules = RuleSelection(select=(*ALWAYS, *codes))
         violations = lint_compiled(adapters, compiled, rules, scanner)
         return tuple(_fault(violation) for violation in violations if _stops(violation))
 

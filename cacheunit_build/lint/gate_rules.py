@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.lint.registry import RULES, code_prefix, unknown_rule_hint
-from cacheunit_build.lint.rules.cu4_layout import PREFIXES_DIVERGE_EARLY
+from cacheunit_build.lint.rules.cu2_leaks import CREDENTIAL
+from cacheunit_build.lint.rules.cu4_shared_text import PREFIXES_DIVERGE_EARLY
 from cacheunit_build.lint.rules.cu5_project import IGNORE_COMMENT, LOOK_ALIKE, UNREACHABLE_TEMPLATE
 
 if TYPE_CHECKING:
@@ -18,6 +19,17 @@ _OF_SEVERAL_PREFIXES = frozenset(
     rule.code for rule in (PREFIXES_DIVERGE_EARLY, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT)
 )
 """Rules that need the whole project, of which a build may compile a part."""
+
+ALWAYS = (CREDENTIAL.code,)
+"""The codes of the rules that are in the gate of every project."""
+
+GateRole = Literal["always", "optional", "never"]
+"""Whether a rule is in the gate of every project, in that of projects whose settings add it, or cannot be in it."""
+
+
+def gate_role(code: str) -> GateRole:
+    """Returns what the rule of a code can be in the gate."""
+    return "always" if code in ALWAYS else "never" if code in _OF_SEVERAL_PREFIXES else "optional"
 
 
 def gate_codes(settings: Settings) -> tuple[str, ...]:

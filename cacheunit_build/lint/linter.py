@@ -18,7 +18,7 @@ from cacheunit_build.lint.prefix_linter import PrefixLinter, token_counter
 from cacheunit_build.lint.results import LintResult, Location, Violation
 from cacheunit_build.lint.rule import SEVERITIES
 from cacheunit_build.lint.rules.cu2_leaks import SECRET
-from cacheunit_build.lint.rules.cu4_layout import MAJORITY, PrefixText, prefixes_diverge_early
+from cacheunit_build.lint.rules.cu4_shared_text import MAJORITY, PrefixText, prefixes_diverge_early
 from cacheunit_build.lint.rules.cu5_project import comments_around_text, cut_texts, similar_names, unused_templates
 from cacheunit_build.templating.renderer import Renderer
 

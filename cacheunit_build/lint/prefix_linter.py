@@ -11,7 +11,7 @@ from cacheunit_build.compiler.tool_checks import limit_problems
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.lint.certain_secrets import certain_secrets, final_secrets
 from cacheunit_build.lint.results import Location, Violation
-from cacheunit_build.lint.rules import cu4_layout, cu5_project, cu6_tools
+from cacheunit_build.lint.rules import cu4_layout, cu4_shared_text, cu5_project, cu6_tools
 from cacheunit_build.lint.rules.cu1_volatile import is_volatile, volatile_matches
 from cacheunit_build.lint.rules.cu2_leaks import (
     CREDENTIAL,
@@ -206,7 +206,7 @@ class PrefixLinter:
                 continue
             texts = [variant.rendered.system for variant, _ in others]
             target = self._context.targets[name]
-            match = cu4_layout.variants_diverge_early(
+            match = cu4_shared_text.variants_diverge_early(
                 first.system, texts, artifact, target.target.cache, token_counter(target)
             )
             if match is not None:

@@ -110,6 +110,21 @@ def select_rules(select: Iterable[str], ignore: Iterable[str]) -> RuleSelection:
     return RuleSelection(select=select_codes, ignore=ignore_codes)
 
 
+def find_rule(word: str) -> Rule:
+    """Returns the rule with a code or a name.
+
+    Raises:
+        CacheunitError: there is none; the hint of a group lists its rules.
+    """
+    prefix = code_prefix(word)
+    if prefix in RULES:
+        return RULES[prefix]
+    if prefix is None:
+        raise CacheunitError(Fault(message=f'unknown rule "{word}"', hint=unknown_rule_hint(word)))
+    names = ", ".join(code for code in RULES if code.startswith(prefix))
+    raise CacheunitError(Fault(message=f'"{word}" is a group of rules, not one rule', hint=f"choose one of {names}"))
+
+
 def _split(values: Iterable[str]) -> list[str]:
     """Returns the words of option values that may hold several, separated by commas."""
     return [word.strip() for value in values for word in value.split(",") if word.strip()]

@@ -9,13 +9,8 @@ import string
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rules.cu3_characters import (
-    HTML_ENTITY,
-    JSON_ESCAPE,
-    LINE_SEPARATOR,
-    MIXED_NORMALIZATION,
-    ZERO_WIDTH,
-)
+from cacheunit_build.lint.rules.cu3_characters import LINE_SEPARATOR, MIXED_NORMALIZATION, ZERO_WIDTH
+from cacheunit_build.lint.rules.cu3_markup import HTML_ENTITY, JSON_ESCAPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -169,11 +169,15 @@ def _style(run: TextRun) -> str:
 
 
 def _notice(before: TextRun | None, run: TextRun, offsets: Sequence[int]) -> str:
-    """Returns a notice where the first recomputed or the first unstable tokens begin."""
+    """Returns a notice where the first tokens begin that are recomputed, in no full unit, or unstable."""
+    notices = []
     if run.is_cached is False and (before is None or before.is_cached):
         unit = "" if run.unit is None else f", unit {run.unit:,}"
-        return f"recomputed from here: token {run.token:,}{unit}"
+        notices.append(f"recomputed from here: token {run.token:,}{unit}")
+    if run.is_static and run.unit is None and before is not None and before.unit is not None:
+        notices.append(f"behind the last full unit from here: token {run.token:,}")
     if not run.is_static and (before is None or before.is_static):
         count = len(offsets) - 1 - run.token
-        return f"not static from here: {count:,} {'token changes' if count == 1 else 'tokens change'} with what follows"
-    return ""
+        changes = f"{count:,} {'token changes' if count == 1 else 'tokens change'}"
+        notices.append(f"not static from here: {changes} with what follows")
+    return "; ".join(notices)

@@ -10,7 +10,7 @@ from cacheunit_build.lint.registry import RULES
 from cacheunit_build.lint.replacements import FIXABLE
 from cacheunit_build.reports.formatting import markdown_table, plural
 from cacheunit_build.reports.github import Level, annotation
-from cacheunit_build.reports.layout import Block, Table, columns
+from cacheunit_build.reports.layout import Block, Table
 from cacheunit_build.reports.lint_rows import Row, first_rows, folded_rows, prefixes_text
 
 if TYPE_CHECKING:
@@ -140,28 +140,6 @@ def lint_github(result: LintResult, repository_path: Callable[[str], str]) -> st
         )
         for violation in result.violations
     )
-
-
-def rules_lines() -> list[str]:
-    """Returns a line for each rule: code, severity, name, meaning."""
-    return columns([(rule.code, rule.severity, rule.name, rule.meaning) for rule in RULES.values()])
-
-
-def rules_json() -> dict[str, Any]:
-    """Returns all rules as JSON."""
-    return {
-        "codes": [
-            {
-                "code": rule.code,
-                "severity": rule.severity,
-                "name": rule.name,
-                "meaning": rule.meaning,
-                "hint": rule.hint,
-                "fixable": rule.code in FIXABLE,
-            }
-            for rule in RULES.values()
-        ]
-    }
 
 
 def _position(violation: Violation) -> str:

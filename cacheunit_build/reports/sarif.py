@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.escaping import markdown_text, one_line
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.lint.registry import RULES
+from cacheunit_build.reports.lint_rules import rule_markdown, rule_text
 
 if TYPE_CHECKING:
     from cacheunit_build.lint.results import LintResult, Violation
@@ -37,12 +38,13 @@ def lint_sarif(result: LintResult, folder: str, version: str) -> dict[str, Any]:
 
 
 def _rule_data(rule: Rule) -> dict[str, Any]:
-    """Returns a rule as a SARIF `reportingDescriptor`."""
+    """Returns a rule as a SARIF `reportingDescriptor`; without `helpUri`, since its page is in `help`."""
     return {
         "id": rule.code,
         "name": rule.name,
         "shortDescription": {"text": rule.meaning},
-        "help": {"text": rule.hint},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": rule_text(rule), "markdown": rule_markdown(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 

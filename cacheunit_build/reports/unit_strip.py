@@ -81,8 +81,9 @@ def unit_strip(tokens: int, unit: int, still_cached: int | None, padding: range 
     paths: dict[str, list[str]] = {}
     for start, end in pairwise(sorted(edge for edge in edges if 0 <= edge <= tokens)):
         state = "unknown" if still_cached is None else "cached" if start < still_cached else "recomputed"
-        extra = " tail" if start >= full * size else " padding" if start in padding else ""
-        paths.setdefault(state + extra, []).append(_outline(start, end, size, is_hatched=state == "recomputed"))
+        is_tail = unit > 1 and start >= full * size
+        kind = state + (" tail" if is_tail else " padding" if start in padding else "")
+        paths.setdefault(kind, []).append(_outline(start, end, size, kind))
     marks = -(-tokens // size)
     return UnitStrip(
         width=max(1, min(marks, _MARKS_A_ROW)) * (_WIDTH + _GAP) - _GAP + 1,
@@ -106,14 +107,15 @@ def _mark_size(tokens: int, unit: int) -> int:
     return size
 
 
-def _outline(start: int, end: int, size: int, *, is_hatched: bool) -> str:
-    """Returns a rectangle for the tokens from `start` to `end`, which are in one mark."""
+def _outline(start: int, end: int, size: int, kind: str) -> str:
+    """Returns a rectangle for the tokens from `start` to `end`, which are in one mark; hatched where recomputed."""
     mark = start // size
     x = round(mark % _MARKS_A_ROW * (_WIDTH + _GAP) + (start - mark * size) / size * _WIDTH + 0.5, 1)
     y = mark // _MARKS_A_ROW * (_HEIGHT + _GAP) + 0.5
     width = (end - start) / size * _WIDTH
     hatch = f"m0 {_HEIGHT // 2}l{width:.3g}-{_HEIGHT // 2}m0 {_HEIGHT // 2}l-{width:.3g} {_HEIGHT // 2}"
-    return f"M{x:g} {y:g}h{width:.3g}v{_HEIGHT}h-{width:.3g}z{hatch if is_hatched else ''}"
+    box = f"M{x:g} {y:g}h{width:.3g}v{_HEIGHT}h-{width:.3g}z"
+    return box + hatch if kind in ("recomputed", "recomputed padding") else box
 
 
 def _label(kind: str) -> str:
@@ -145,7 +147,4 @@ def _words(tokens: int, unit: int, still_cached: int | None, padding: int) -> It
 def legend(strips: Sequence[UnitStrip]) -> tuple[Cells, ...]:
     """Returns one cell of each kind that strips have, for a legend."""
     kinds = dict.fromkeys((cells.kind, cells.label) for strip in strips for cells in strip.cells)
-    return tuple(
-        Cells(kind=kind, label=label, path=_outline(0, 1, 1, is_hatched=kind.startswith("recomputed")))
-        for kind, label in sorted(kinds)
-    )
+    return tuple(Cells(kind=kind, label=label, path=_outline(0, 1, 1, kind)) for kind, label in sorted(kinds))

@@ -9,7 +9,7 @@ import click
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
 from cacheunit_build.cli.output import print_faults, print_text
-from cacheunit_build.cli.output_file import check_output, output_option, write_blocks, write_report
+from cacheunit_build.cli.output_file import output_option, write_blocks, write_report
 from cacheunit_build.cli.pull_request_output import print_code_quality, print_github_diff
 from cacheunit_build.domain.escaping import json_text
 
@@ -53,7 +53,6 @@ def diff(
         raise click.UsageError("--names and --text print text: they exclude another --format")
     if output is not None and (only_names or form == "github"):
         raise click.UsageError("--output is for a report: it excludes --names and --format github")
-    check_output(context, output)
     project = context.project()
     baseline = find_baseline(context.folder, project, against)
     with ProgressBar(context) as progress:

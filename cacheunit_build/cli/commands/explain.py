@@ -9,7 +9,7 @@ import click
 from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import OK, Context, with_context
 from cacheunit_build.cli.options import format_options, price_option, selection_options, since_option
-from cacheunit_build.cli.output_file import check_output, output_option, write_blocks, write_report
+from cacheunit_build.cli.output_file import output_option, write_blocks, write_report
 from cacheunit_build.domain.escaping import json_text
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def explain(
         raise click.UsageError("--sharing shows no money: it excludes --model")
     if form == "html" and not show_sharing:
         raise click.UsageError("--format html is for --sharing")
-    check_output(context, output)
     changed = narrowed(context, selection, since)
     if show_sharing:
         return _explain_sharing(context, changed, output, form)

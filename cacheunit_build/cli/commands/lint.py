@@ -10,7 +10,7 @@ import click
 from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, selection_options, since_option
-from cacheunit_build.cli.output import print_blocks, print_escaped, print_json, print_text
+from cacheunit_build.cli.output import print_blocks, print_escaped, print_json
 from cacheunit_build.cli.pull_request_output import append_job_summary, print_code_quality
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     "--diff", "only_diff", is_flag=True, help="Show what --fix would change as a text diff; fail if there is anything."
 )
 @click.option("--codes", "list_rules", is_flag=True, help="List all rules and exit.")
+@click.option("--explain", "rule", metavar="RULE", help="Explain a rule, with examples, and exit: CU101, timestamp.")
 @format_options("text", "json", "markdown", "github", "gitlab", "sarif")
 @with_context
 def lint(
@@ -51,12 +52,15 @@ def lint(
     fix: bool,
     only_diff: bool,
     list_rules: bool,
+    rule: str | None,
 ) -> int:
     """Show what would break the cache or leak information, where, and how to fix it."""
     from cacheunit_build.lint.configuration import LintOptions
     from cacheunit_build.lint.registry import select_rules
     from cacheunit_build.lint.results import LintResult
 
+    if rule is not None:
+        return _explain_rule(rule, form)
     options = LintOptions(rules=select_rules(select, ignore), strict=strict)
     if list_rules:
         return _list_rules(form)
@@ -126,14 +130,31 @@ def _print_fixes(context: Context, fixes: FixResult, form: str, *, only_diff: bo
 
 def _list_rules(form: str) -> int:
     """Prints all rules; returns the exit code."""
-    from cacheunit_build.reports.lint import rules_json, rules_lines
+    from cacheunit_build.reports.lint_rules import rules_blocks, rules_json
 
     if form == "json":
         print_json(rules_json())
     elif form == "text":
-        print_text(*rules_lines())
+        print_blocks(rules_blocks())
     else:
         raise click.UsageError("--codes supports the formats text and json")
+    return OK
+
+
+def _explain_rule(word: str, form: str) -> int:
+    """Prints the page of a rule; returns the exit code."""
+    from cacheunit_build.lint.registry import find_rule
+    from cacheunit_build.reports import lint_rules as report
+
+    if form not in ("text", "json", "markdown"):
+        raise click.UsageError("--explain supports the formats text, json and markdown")
+    rule = find_rule(word)
+    if form == "json":
+        print_json(report.rule_json(rule))
+    elif form == "markdown":
+        print_escaped(report.rule_markdown(rule))
+    else:
+        print_blocks(report.rule_blocks(rule))
     return OK
 
 

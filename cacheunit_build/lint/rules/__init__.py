@@ -12,5 +12,8 @@
 The patterns of CU1xx are in `cu1_dates`, `cu1_identifiers` and `cu1_git`, those for many languages in
 `date_patterns` and `calendar_words`.
 
-To add a rule, define it in its module, list it in that module's `RULES`, and add it to the table in `docs/lint.md`.
+Entities, escapes, comments and front matter of CU3xx are in `cu3_markup`, what variants and prefixes share (CU405,
+CU406) in `cu4_shared_text`.
+
+A rule has its documentation with it: why, a bad and a good example. Lists, `docs/rules/` and SARIF are made from that.
 """

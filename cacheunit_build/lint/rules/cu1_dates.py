@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
 from cacheunit_build.lint.rules.calendar_words import CONDITION
 from cacheunit_build.lint.rules.date_patterns import (
     EXACT_TIME,
@@ -31,6 +31,14 @@ TIMESTAMP = Rule(
     severity="error",
     meaning="a date with a time of day",
     hint=MOVE,
+    why=(
+        "A cache serves a request only as far as its tokens are those of an earlier one. A time stamp is "
+        "different in each build or release, so everything behind it is computed and billed anew each time it "
+        "changes. Near the front, nothing stays cached."
+    ),
+    bad=template_example("The stock was counted 2026-11-30T03:22:43Z.\nAnswer in plain words.\n"),
+    good=template_example("The user message says when the stock was counted.\nAnswer in plain words.\n"),
+    sources=("https://developers.openai.com/api/docs/guides/prompt-caching",),
 )
 DATE = Rule(
     code="CU102",
@@ -38,6 +46,13 @@ DATE = Rule(
     severity="warning",
     meaning="a date; an error if the text presents it, or a part such as a month or weekday, as the current one",
     hint=MOVE,
+    why=(
+        "A date that says what day it is changes every day: each midnight, all requests pay for the whole prefix "
+        "once more, and until then a prefix that was built yesterday tells the model the wrong day. A date that "
+        "never changes, such as a founding day, does no harm: ignore the rule there."
+    ),
+    bad=template_example("Today is November 30, 2026.\nAnswer in plain words.\n"),
+    good=template_example("The user message begins with the date of today.\nAnswer in plain words.\n"),
 )
 TIME = Rule(
     code="CU103",
@@ -45,6 +60,13 @@ TIME = Rule(
     severity="warning",
     meaning="an exact time of day, or one that the text presents as the current time",
     hint=MOVE,
+    why=(
+        "A time that was current when the prefix was rendered is wrong a minute later. If it is rendered for each "
+        "request, no request has the same tokens as the one before it, and nothing behind the time is served from "
+        "cache."
+    ),
+    bad=template_example("The current time is 11:42 PM.\nAnswer in plain words.\n"),
+    good=template_example("The user message begins with the current time.\nAnswer in plain words.\n"),
 )
 EPOCH = Rule(
     code="CU104",
@@ -52,6 +74,13 @@ EPOCH = Rule(
     severity="error",
     meaning="a number that looks like a Unix timestamp, in seconds up to nanoseconds",
     hint=MOVE,
+    why=(
+        "A number of ten or more digits in the range of today's Unix time mostly comes from a clock, for example "
+        "as the version of a catalogue or of a build. It changes with each rendering, and everything behind it is "
+        "computed again."
+    ),
+    bad=template_example("Use the catalogue of 1795993363.\nAnswer in plain words.\n"),
+    good=template_example("Use the catalogue of the shop.\nAnswer in plain words.\n"),
 )
 
 # The day on which Unix time begins is a fact that prompts explain.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
 from cacheunit_build.lint.rules.cu1_dates import MOVE
 from cacheunit_build.lint.segment import first_of_each_place
 
@@ -20,6 +20,13 @@ GIT_STATE = Rule(
     severity="warning",
     meaning="the state of a git work tree: its branch, its commit, or what has changed",
     hint=MOVE,
+    why=(
+        "What git says about a work tree changes with each commit, each branch and each edited file. Prefixes "
+        "that were built in two checkouts then differ, and a release changes the prefix even where no prompt has "
+        "changed."
+    ),
+    bad=template_example("You work on branch: feature/checkout-form.\nYour version is v1.2.3-14-g1a2b3c4.\n"),
+    good=template_example("The user message has the branch on which you work.\n"),
 )
 
 # "branch: main", "branch is feature/x": a name, not a word of a sentence

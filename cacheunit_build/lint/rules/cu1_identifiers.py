@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
 from cacheunit_build.lint.rules.cu1_dates import MOVE
 from cacheunit_build.lint.segment import first_of_each_place
 
@@ -21,6 +21,14 @@ UUID = Rule(
     severity="error",
     meaning="a UUID: most identify one session, run or request",
     hint=MOVE,
+    why=(
+        "Most UUIDs are drawn for one session, run or request. In a prefix, such an identifier makes the text "
+        "unique: no other session shares the tokens behind it. A UUID that never changes, such as that of a "
+        "schema, does no harm: ignore the rule there."
+    ),
+    bad=template_example("Your session is 3f2b8c1e-9d47-4c15-a1f0-7be2c4d90a61.\nAnswer in plain words.\n"),
+    good=template_example("The user message has the identifier of the session.\nAnswer in plain words.\n"),
+    sources=("https://www.rfc-editor.org/rfc/rfc9562",),
 )
 LONG_HEX = Rule(
     code="CU106",
@@ -28,6 +36,13 @@ LONG_HEX = Rule(
     severity="warning",
     meaning="32 or more hex digits: a hash, a checksum or a key",
     hint=MOVE,
+    why=(
+        "A long hex string is the hash or checksum of something, and changes with it, even where the change means "
+        "nothing to the model. It also takes many tokens for its length, since no word of a vocabulary has its "
+        "form. It may be a key, too."
+    ),
+    bad=template_example("Checksum of the price list: 9e107d9d372bb6826bd81d3542a419d6\n"),
+    good=template_example("Use the price list below.\n"),
 )
 GENERATED_ID = Rule(
     code="CU108",
@@ -35,6 +50,14 @@ GENERATED_ID = Rule(
     severity="error",
     meaning="an identifier that names one request, run, session or the like: a ULID, or one with a prefix such as req_",
     hint=MOVE,
+    why=(
+        "Identifiers of requests, runs, sessions and traces are new each time. A prefix that has one shares the "
+        "tokens behind it with no other request, and the model rarely needs it: it belongs in the log, or in "
+        "the user message."
+    ),
+    bad=template_example("Answer request req_8f3a2b1c now.\n"),
+    good=template_example("Answer the request of the user now.\n"),
+    sources=("https://github.com/ulid/spec", "https://www.w3.org/TR/trace-context/"),
 )
 _UUID = re.compile(
     r"(?<![0-9A-Za-z])(?<!\d-)[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])"

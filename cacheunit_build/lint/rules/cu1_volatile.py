@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, tool_example
 from cacheunit_build.lint.rules.cu1_dates import DATE, EPOCH, TIME, TIMESTAMP, date_matches, epoch_matches
 from cacheunit_build.lint.rules.cu1_git import GIT_STATE, git_matches
 from cacheunit_build.lint.rules.cu1_identifiers import GENERATED_ID, LONG_HEX, UUID, identifier_matches
@@ -21,6 +21,25 @@ LIVE_COUNTER = Rule(
     severity="warning",
     meaning="a count in a tool description that grows with the data behind the tool",
     hint="remove the number from the description, or replace it with a fixed limit",
+    why=(
+        "Some servers of tools write the size of their data into a description. It grows with each new record, "
+        "and tools stand at the front of a request: with each new number, the tools and all text behind them are "
+        "computed again."
+    ),
+    bad=tool_example(
+        "{\n"
+        '  "name": "find",\n'
+        '  "description": "Finds articles (520445 entries).",\n'
+        '  "parameters": {"type": "object"}\n'
+        "}\n"
+    ),
+    good=tool_example(
+        "{\n"
+        '  "name": "find",\n'
+        '  "description": "Finds articles, at most 50 at once.",\n'
+        '  "parameters": {"type": "object"}\n'
+        "}\n"
+    ),
 )
 RULES = (TIMESTAMP, DATE, TIME, EPOCH, UUID, LONG_HEX, LIVE_COUNTER, GENERATED_ID, GIT_STATE)
 

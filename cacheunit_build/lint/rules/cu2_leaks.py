@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.certain_secrets import certain_secrets
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
 from cacheunit_build.lint.rules.cu1_identifiers import looks_generated
 from cacheunit_build.lint.segment import first_of_each_place
 
@@ -25,6 +25,13 @@ ABSOLUTE_PATH = Rule(
     severity="warning",
     meaning="a path of one machine, one run or one user: it differs in each clone or run, and may reveal a name",
     hint="use a path relative to the project, or a placeholder",
+    why=(
+        "A path in a home folder or in a temporary folder is that of one machine, one user or one run. The next "
+        "machine renders other bytes, so that the two share no cache from there on, and a path may tell the model "
+        "and its provider the name of a person."
+    ),
+    bad=template_example("The notes are in /home/shopdesk/notes/shop.\n"),
+    good=template_example("The notes are in the folder notes/shop of the project.\n"),
 )
 HOST_NAME = Rule(
     code="CU202",
@@ -32,6 +39,14 @@ HOST_NAME = Rule(
     severity="warning",
     meaning="the name of a host in an internal network, or an IP address",
     hint="name its role instead, or use a name or address for documentation (example.com, 192.0.2.1)",
+    why=(
+        "The name or address of an internal host shows the inside of a network to the provider, and to each user "
+        "who gets the model to repeat its prompt. It differs between staging and production too, which then share "
+        "no cache from there on."
+    ),
+    bad=template_example("Look up the stock at db1.prod.internal first.\n"),
+    good=template_example("Look up the stock in the stock database first.\n"),
+    sources=("https://www.rfc-editor.org/info/rfc5737",),
 )
 E_MAIL = Rule(
     code="CU203",
@@ -39,6 +54,14 @@ E_MAIL = Rule(
     severity="warning",
     meaning="an e-mail address outside the domains for documentation",
     hint="if users need it, ignore the rule here; else use an address at example.com",
+    why=(
+        "An address of a person is personal data, which goes to the provider with each request, and stays in "
+        "artifacts and in the history of git. A user can get the model to repeat it. An address that users "
+        "are meant to get is fine: ignore the rule there."
+    ),
+    bad=template_example("If you cannot help, write to jutta.weber@velowerk-muster.de about it.\n"),
+    good=template_example("If you cannot help, write to desk@example.com about it.\n"),
+    sources=("https://www.rfc-editor.org/rfc/rfc2606", "https://www.rfc-editor.org/rfc/rfc6761"),
 )
 SECRET = Rule(
     code="CU204",
@@ -46,6 +69,15 @@ SECRET = Rule(
     severity="error",
     meaning="a key, token or password, found with the patterns of detect-secrets (extra: secrets)",
     hint="remove it and revoke it: artifacts, git history and caches keep copies",
+    why=(
+        "A password or key in a prompt goes to the provider with each request, into `build/` and into the history "
+        "of git, and a user can get the model to repeat it. Removing the text does not take it back, so revoke "
+        "it. The detectors of detect-secrets also find forms that may be something else, so this rule stops a "
+        "build only where the gate names it."
+    ),
+    bad=template_example("Sign in with mysql://agent:…@stock first.\n"),
+    good=template_example("Sign in with the tool sign_in first.\n"),
+    sources=("https://github.com/Yelp/detect-secrets",),
 )
 CREDENTIAL = Rule(
     code="CU205",
@@ -53,6 +85,13 @@ CREDENTIAL = Rule(
     severity="error",
     meaning="a key or token of a form that nothing else has; it stops a build too",
     hint="remove it and revoke it: git history and caches keep copies; if it is not a secret, ignore the rule here",
+    why=(
+        "Nothing but a key or token has this form, so a secret is about to be frozen into an artifact and sent to "
+        "a provider with each request. `build` and `watch` write nothing, and `check` fails, until it is removed "
+        "or a comment lets it pass. Revoke it: git history and caches keep copies."
+    ),
+    bad=template_example("Sign in to the repository with ghp_….\n"),
+    good=template_example("Sign in to the repository with the tool sign_in.\n"),
 )
 RULES = (ABSOLUTE_PATH, HOST_NAME, E_MAIL, SECRET, CREDENTIAL)
 

@@ -1,33 +1,33 @@
-"""CU3xx: invisible or unusual characters, escapes, control tokens, and what is written for people or programs."""
+"""CU3xx: invisible or unusual characters and control tokens; together with `cu3_markup`, escapes and markup."""
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
+from cacheunit_build.lint.rules.cu3_markup import FRONT_MATTER, HTML_COMMENT, HTML_ENTITY, JSON_ESCAPE, markup_matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from cacheunit_build.lint.rule import Severity
     from cacheunit_build.lint.segment import Match, Segment
 
-HTML_ENTITY = Rule(
-    code="CU301",
-    name="html-entity",
-    severity="warning",
-    meaning="an HTML entity outside of code: the text was escaped by mistake",
-    hint="write the character itself",
-)
 ZERO_WIDTH = Rule(
     code="CU302",
     name="zero-width",
     severity="warning",
     meaning="an invisible character that costs tokens; an error if it can hide text",
     hint="delete it; if you need it, write {{ '\\u200b' }} and ignore the rule there",
+    why=(
+        "A reviewer cannot see the character, but the model reads it, and it splits the word around it into other "
+        "tokens. Mostly it was pasted from a web page. Tag characters spell out ASCII text that no editor shows, "
+        "with which instructions can be smuggled into a prompt; they are errors."
+    ),
+    bad=template_example("Frame\u200bs and forks.\n"),
+    good=template_example("Frames and forks.\n"),
+    sources=("https://promptshield.js.org/docs/detectors/invisible-chars",),
 )
 BIDIRECTIONAL = Rule(
     code="CU303",
@@ -35,6 +35,13 @@ BIDIRECTIONAL = Rule(
     severity="error",
     meaning="a character that changes the order in which text is displayed",
     hint="delete it: reviewers must see what the model reads",
+    why=(
+        "These characters make an editor show text in another order than the one in which the model reads it. "
+        "What a reviewer approves is then not what is sent; in source code, this is known as Trojan Source."
+    ),
+    bad=template_example("Sell frames \u202eand forks.\n"),
+    good=template_example("Sell frames and forks.\n"),
+    sources=("https://trojansource.codes/", "https://www.unicode.org/reports/tr9/"),
 )
 CONTROL_CHARACTER = Rule(
     code="CU304",
@@ -42,6 +49,12 @@ CONTROL_CHARACTER = Rule(
     severity="error",
     meaning="a control character other than tab and line feed",
     hint="delete it",
+    why=(
+        "A control character in a prompt is left over from a terminal, a log or a binary file. It means nothing "
+        "to the model and costs tokens, and it can hide or change what a terminal shows of the prompt."
+    ),
+    bad=template_example("Frames\u001b[1m and forks.\n"),
+    good=template_example("Frames and forks.\n"),
 )
 LINE_SEPARATOR = Rule(
     code="CU305",
@@ -49,6 +62,12 @@ LINE_SEPARATOR = Rule(
     severity="warning",
     meaning="a line separator other than LF: U+2028, U+2029, U+0085, a vertical tab or a form feed",
     hint="end lines with LF",
+    why=(
+        "Some programs end a line at these characters, and others do not. Editors and reviews then show lines "
+        "other than those that the template has, and the model reads a rare character in place of a line end."
+    ),
+    bad=template_example("Sell frames.\u2028Sell forks.\n"),
+    good=template_example("Sell frames.\nSell forks.\n"),
 )
 CARRIAGE_RETURN = Rule(
     code="CU306",
@@ -56,6 +75,13 @@ CARRIAGE_RETURN = Rule(
     severity="error",
     meaning="a carriage return, written as an escape in a template",
     hint='end lines with LF: "\\n"',
+    why=(
+        "Line ends of files are read as LF, so a carriage return can only come from an expression. It makes the "
+        "text differ from the same text with plain line ends, token by token, and no editor or diff shows the "
+        "difference."
+    ),
+    bad=template_example('Sell frames.{{ "\\r\\n" }}Sell forks.\n'),
+    good=template_example('Sell frames.{{ "\\n" }}Sell forks.\n'),
 )
 MIXED_NORMALIZATION = Rule(
     code="CU307",
@@ -63,6 +89,14 @@ MIXED_NORMALIZATION = Rule(
     severity="warning",
     meaning="decomposed characters beside composed ones: they look equal and are different tokens",
     hint="save the file in composed form (NFC)",
+    why=(
+        "Unicode can write é as one character or as e and an accent. Both look the same, but are different "
+        "tokens: a search finds only one of them, and a file that an editor saves in the other form changes the "
+        "prefix without a visible difference."
+    ),
+    bad=template_example("Meet in the café, not in the cafe\u0301 next door.\n"),
+    good=template_example("Meet in the café, not in the café next door.\n"),
+    sources=("https://www.unicode.org/reports/tr15/",),
 )
 CONTROL_TOKEN = Rule(
     code="CU308",
@@ -70,27 +104,19 @@ CONTROL_TOKEN = Rule(
     severity="warning",
     meaning="the text of a control token, of a target that allows it or of another model",
     hint="reword it: whatever reads it as a control token sees a turn begin or end",
-)
-JSON_ESCAPE = Rule(
-    code="CU309",
-    name="json-escape",
-    severity="warning",
-    meaning="an escape such as \\u00e9 or \\u003c in place of the character itself: it costs four tokens or more",
-    hint="write the character; the filter tojson keeps it",
-)
-HTML_COMMENT = Rule(
-    code="CU310",
-    name="html-comment",
-    severity="warning",
-    meaning="an HTML comment outside of code: the model reads it, and each request pays for it",
-    hint="write {# … #}, which is left out of the text; if the model needs it, ignore the rule there",
-)
-FRONT_MATTER = Rule(
-    code="CU311",
-    name="front-matter",
-    severity="warning",
-    meaning="the YAML front matter of a file, outside of code: it is meant for programs, and the model reads it",
-    hint='write "strip: front-matter" into the manifest; if the model needs it, ignore the rule there',
+    why=(
+        "Servers and models use such a text to mark where a turn begins or ends. Where the text of a prompt is "
+        "read as the token itself, the model sees a turn that nobody wrote; elsewhere, it costs tokens and may "
+        "confuse the model. A token of another model is only info."
+    ),
+    bad={
+        "prefixes/agent.yaml": "system: agent.md.j2\nspecial_tokens: allow\n",
+        "templates/agent.md.j2": "Stop as soon as you read <\uff5cUser\uff5c> in the text.\n",
+    },
+    good={
+        "prefixes/agent.yaml": "system: agent.md.j2\n",
+        "templates/agent.md.j2": "Stop as soon as the next turn begins.\n",
+    },
 )
 RULES = (
     HTML_ENTITY,
@@ -106,16 +132,6 @@ RULES = (
     FRONT_MATTER,
 )
 
-# &amp;, &#39;, &#x27;
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Entities that automatic escaping writes, and hardly anybody else.
-_AUTOESCAPE_ENTITIES = frozenset(("&#34;", "&#39;"))
-# A line about HTML or escaping, where entities are intended.
-_HTML_CONTEXT = re.compile(
-    r"</?(?:p|div|span|a|br|li|ul|ol|td|th|tr|table|h[1-6]|img|b|i|em|strong|code|pre|body|head|html|script|input)\b[^<>]*>"
-    r"|\bhtml|\bentit(?:y|ies)\b|escap",
-    re.IGNORECASE,
-)
 # Soft hyphen, Mongolian vowel separator, zero-width space and joiners, word joiner, invisible operators, byte order
 # mark, tag characters.
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u200c\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
@@ -135,16 +151,6 @@ _CARRIAGE_RETURN = re.compile("\r\n?")
 _SEPARATOR = re.compile("[\u2028\u2029\x85\x0b\x0c]")
 # A letter followed by combining accents, or by the voicing marks of Japanese.
 _DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f\u3099\u309a]+")
-# \u00fc\u00df; not an escaped backslash, and not a range in a regular expression such as [\u4e00-\u9fff].
-_UNICODE_ESCAPES = re.compile(r"(?<![\\\[-])(?:\\u[0-9a-fA-F]{4})+(?![-\]])")
-# <!-- a comment -->, up to the first end; where another one begins before that, only the inner one.
-_HTML_COMMENT = re.compile(r"<!--(?:[^<-]|-(?!->)|<(?!!--))*+-->")
-# A line "---", a key, more lines that YAML may have, and a line "---" or "...".
-_FRONT_MATTER = re.compile(
-    r"^---[ \t]*\n[A-Za-z_][\w-]*:(?:[ \t][^\n]*)?\n"
-    r"(?:(?:[\w\"'][^\n]*:(?:[ \t][^\n]*)?|[ \t#][^\n]*|-[ \t][^\n]*|)\n)*+(?:---|\.\.\.)[ \t]*$",
-    re.MULTILINE,
-)
 # Control tokens of well-known model families.
 _COMMON_CONTROL_TOKENS = re.compile(
     r"<\|(?:im_start|im_end|im_sep|endoftext|endofprompt|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|eom_id"
@@ -156,8 +162,7 @@ _NAMES = {"\u00ad": "SOFT HYPHEN", "\ufeff": "BYTE ORDER MARK"}
 
 
 def character_matches(segment: Segment) -> Iterator[Match]:
-    """Yields entities, invisible and control characters, unusual line ends, and escapes."""
-    yield from _html_entities(segment)
+    """Yields invisible and control characters, unusual line ends, and what `markup_matches` yields."""
     yield from _invisible_characters(segment)
     yield from _bidirectional_characters(segment)
     for match in segment.finditer(_CONTROL):
@@ -167,24 +172,7 @@ def character_matches(segment: Segment) -> Iterator[Match]:
         yield segment.match(LINE_SEPARATOR, match.span(), message)
     for match in segment.finditer(_CARRIAGE_RETURN):
         yield segment.match(CARRIAGE_RETURN, match.span(), "carriage return")
-    yield from _unicode_escapes(segment)
-    yield from _comments_and_front_matter(segment)
-
-
-def _html_entities(segment: Segment) -> Iterator[Match]:
-    """Yields HTML entities that were written by automatic escaping, or that no HTML surrounds."""
-    for match in segment.finditer(_ENTITY):
-        is_entity = html.unescape(match[0]) != match[0]
-        if is_entity and (match[0] in _AUTOESCAPE_ENTITIES or not _is_intended_entity(segment, match)):
-            yield segment.match(HTML_ENTITY, match.span(), f"{match[0]} is an HTML entity")
-
-
-def _is_intended_entity(segment: Segment, match: re.Match[str]) -> bool:
-    """Returns whether an entity is in code, on a line about HTML, or the bar in a Markdown table."""
-    is_bar = html.unescape(match[0]) == "|"
-    return (
-        is_bar or segment.in_code(match.start()) or _HTML_CONTEXT.search(segment.line_around(match.start())) is not None
-    )
+    yield from markup_matches(segment)
 
 
 def _invisible_characters(segment: Segment) -> Iterator[Match]:
@@ -238,38 +226,6 @@ def _is_near_right_to_left(text: str, offset: int) -> bool:
     """Returns whether a right-to-left letter is within 40 characters."""
     near = text[max(0, offset - 40) : offset + 40]
     return any(unicodedata.bidirectional(c) in ("R", "AL") and not _BIDI.match(c) for c in near)
-
-
-def _unicode_escapes(segment: Segment) -> Iterator[Match]:
-    r"""Yields runs of escapes in place of characters.
-
-    | text            | result                                              |
-    | --------------- | --------------------------------------------------- |
-    | Gr\u00fc\u00dfe   | reported: letters inside a word                     |
-    | \u003cb\u003e   | reported: characters that are special in HTML       |
-    | write \u00fc     | not reported: a single escape that the text is about |
-    """
-    for match in segment.finditer(_UNICODE_ESCAPES):
-        spelt = "".join(chr(int(code, 16)) for code in match[0].split("\\u")[1:])
-        is_html_safe = all(character in "<>&'" for character in spelt)
-        is_letters = all(character.isalpha() and not character.isascii() for character in spelt)
-        around = segment.text[match.start() - 1 : match.start()], segment.text[match.end() :][:1]
-        if is_html_safe or (is_letters and (len(spelt) > 1 or any(map(str.isalpha, around)))):
-            yield segment.match(JSON_ESCAPE, match.span(), f'{match[0]} is an escape for "{spelt}"')
-
-
-def _comments_and_front_matter(segment: Segment) -> Iterator[Match]:
-    """Yields HTML comments and front matter outside of code; a message shows no part of them."""
-    for match in segment.finditer(_HTML_COMMENT):
-        if not segment.in_code(match.start()):
-            severity: Severity = "info" if segment.in_example(match.start()) else HTML_COMMENT.severity
-            message = f"an HTML comment of {len(match[0]):,} characters is part of the text"
-            yield segment.match(HTML_COMMENT, match.span(), message, severity)
-    for match in segment.finditer(_FRONT_MATTER) if segment.kind != "tool" else ():
-        if not segment.in_code(match.start()):
-            severity = "info" if segment.in_example(match.start()) else FRONT_MATTER.severity
-            message = f"front matter of {match[0].count(chr(10)) + 1:,} lines is part of the text"
-            yield segment.match(FRONT_MATTER, match.span(), message, severity)
 
 
 def control_token_matches(segment: Segment, target_tokens: Collection[str]) -> Iterator[Match]:

@@ -1,23 +1,19 @@
-"""CU4xx: token counts against the cache rule of a target, and the order of volatile, shared and stable text."""
+"""CU4xx: token counts against the cache rule of a target, and the order of volatile and stable text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.token_count import TokenCount
-from cacheunit_build.lint.divergence import find_divergence
-from cacheunit_build.lint.rule import Rule, milder
+from cacheunit_build.lint.rule import Rule, milder, template_example
+from cacheunit_build.lint.rules.cu4_shared_text import LONG, PREFIXES_DIVERGE_EARLY, VARIANTS_DIVERGE_EARLY, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from cacheunit_build.domain.artifact import Artifact
     from cacheunit_build.domain.cache_rule import CacheRule
-    from cacheunit_build.lint.divergence import Divergence
     from cacheunit_build.lint.rule import Problem, Severity
-    from cacheunit_build.lint.segment import Match, Segment
 
 VOLATILE_BEFORE_STABLE = Rule(
     code="CU401",
@@ -25,6 +21,14 @@ VOLATILE_BEFORE_STABLE = Rule(
     severity="warning",
     meaning="volatile text in front of a long stable part; most severe in the first unit",
     hint="move it behind the stable part, or out of the prefix",
+    why=(
+        "A cache serves tokens up to the first difference. Each time the volatile text changes, all stable text "
+        "behind it is computed again, and in the first unit nothing is left that can be served. The same text "
+        "behind the stable part costs only itself."
+    ),
+    bad=template_example("Prices hold until 2026-11-30.\n\n{% include 'guide.md.j2' %}\n"),
+    good=template_example("{% include 'guide.md.j2' %}\n\nPrices hold until 2026-11-30.\n"),
+    sources=("https://developers.openai.com/api/docs/guides/prompt-caching",),
 )
 JUST_OVER_A_UNIT = Rule(
     code="CU402",
@@ -32,6 +36,18 @@ JUST_OVER_A_UNIT = Rule(
     severity="info",
     meaning="a few tokens past the last full unit, not padded: every request computes them again",
     hint="remove that many tokens",
+    why=(
+        "This target caches whole units only. The few tokens behind the last full unit are computed again in "
+        "every request; remove them, and nothing is left over. Often a shorter sentence is enough."
+    ),
+    bad={
+        "prefixes/agent.yaml": 'system: agent.md.j2\npadding: "off"\n',
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\nBe brief and polite.\n",
+    },
+    good={
+        "prefixes/agent.yaml": 'system: agent.md.j2\npadding: "off"\n',
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+    },
 )
 BELOW_MINIMUM = Rule(
     code="CU403",
@@ -39,27 +55,43 @@ BELOW_MINIMUM = Rule(
     severity="warning",
     meaning="fewer tokens than the target caches at all; info if an estimate cannot tell",
     hint='join prefixes, or pad an exact count: "padding: always" to a unit, "padding: {floor: true}" to the minimum',
+    why=(
+        "The provider or engine caches nothing below this number of tokens, so every request pays the full price "
+        "for the whole prefix. Join prefixes that are sent together, or see whether padding up to the minimum "
+        "pays."
+    ),
+    bad={
+        "prefixes/agent.yaml": 'system: agent.md.j2\npadding: "off"\n',
+        "templates/agent.md.j2": "Sell frames and forks.\n",
+    },
+    good={
+        "prefixes/agent.yaml": "system: agent.md.j2\npadding: always\n",
+        "templates/agent.md.j2": "Sell frames and forks.\n",
+    },
 )
 UNSTABLE_BOUNDARY = Rule(
     code="CU404",
     name="unstable-boundary",
     severity="info",
     meaning="the last tokens change with the text that follows and are not cached; a warning if that costs a unit",
-    hint="end the text so that nothing merges with it, for example with a blank line and a marker",
-)
-VARIANTS_DIVERGE_EARLY = Rule(
-    code="CU405",
-    name="variants-diverge-early",
-    severity="info",
-    meaning="variants differ before text that they share; a warning in the first unit, or if they share most text",
-    hint="move the text that all variants share to the front",
-)
-PREFIXES_DIVERGE_EARLY = Rule(
-    code="CU406",
-    name="prefixes-diverge-early",
-    severity="info",
-    meaning="two prefixes of a target share much text, but not their beginning",
-    hint="move the shared text to the front, in the same order",
+    hint="end the frame of the target with a control token; plain text may merge with what follows, a blank line too",
+    why=(
+        "A tokenizer may join the end of the prefix with the first letters of what follows, be it letters, spaces "
+        "or line ends. The last tokens are then not the same in all requests and cannot be cached. If they were "
+        "the last ones of a unit, that whole unit is lost, and the rule warns."
+    ),
+    bad={
+        "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {before = "", after = "Question: "}\n',
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+    },
+    good={
+        "cacheunit.toml": (
+            '[target.own]\nextends = "deepseek-v4"\nframe = {before = "", after = "<\uff5cUser\uff5c>"}\n'
+        ),
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+    },
 )
 LATER_TURNS = Rule(
     code="CU407",
@@ -67,6 +99,35 @@ LATER_TURNS = Rule(
     severity="warning",
     meaning="later turns change the prefix in the chat template, so that only what stands before the change is cached",
     hint="print the system text and tools at the front in every turn, whatever follows",
+    why=(
+        "In a conversation, each turn sends the earlier ones again. This chat template prints the front of a "
+        "request in another way once there are more turns, for example with the number of messages. The second "
+        "turn is then not served what the first one computed."
+    ),
+    bad={
+        "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+        "own.jinja": (
+            "{{ messages[0].content }}<\uff5cAssistant\uff5c>{{ messages | length }} messages\n"
+            "{%- for message in messages[1:] %}\n"
+            "{{- '<\uff5cUser\uff5c>' if message.role == 'user' else '<\uff5cAssistant\uff5c>' -}}\n"
+            "{{ message.content }}\n"
+            "{%- endfor %}\n"
+        ),
+    },
+    good={
+        "cacheunit.toml": '[target.own]\nextends = "deepseek-v4"\nframe = {chat_template = "own.jinja"}\n',
+        "prefixes/agent.yaml": "system: agent.md.j2\ntargets: [own]\n",
+        "templates/agent.md.j2": "{% include 'guide.md.j2' %}\n",
+        "own.jinja": (
+            "{{ messages[0].content }}<\uff5cAssistant\uff5c>The messages\n"
+            "{%- for message in messages[1:] %}\n"
+            "{{- '<\uff5cUser\uff5c>' if message.role == 'user' else '<\uff5cAssistant\uff5c>' -}}\n"
+            "{{ message.content }}\n"
+            "{%- endfor %}\n"
+        ),
+    },
 )
 RULES = (
     VOLATILE_BEFORE_STABLE,
@@ -78,14 +139,8 @@ RULES = (
     LATER_TURNS,
 )
 
-MAJORITY = 0.5
-"""The share of a text, from 0 to 1, that counts as most of it."""
-
 _FEW_PER_UNIT = 16
 """A few tokens are at most a unit divided by this."""
-
-_LONG = 128
-"""Tokens that are worth a message where the unit is unknown."""
 
 
 def volatile_before_stable(
@@ -103,11 +158,11 @@ def volatile_before_stable(
     tokens, unit = artifact.entry.tokens, cache.unit_or_none(artifact.margin)
     before = artifact.scale(count(artifact.framed_prefix[:offset]))
     after = tokens - before
-    if after < (unit or _LONG):
+    if after < (unit or LONG):
         return None
-    is_first = before < (unit or _LONG)
-    units = f" ({tokens // unit - before // unit:,} of {_plural(tokens // unit, 'unit')})" if unit else ""
-    recomputed = f"{_approximate(artifact)}{_plural(after, 'token')}{units}"
+    is_first = before < (unit or LONG)
+    units = f" ({tokens // unit - before // unit:,} of {plural(tokens // unit, 'unit')})" if unit else ""
+    recomputed = f"{_approximate(artifact)}{plural(after, 'token')}{units}"
     message = f"a change here recomputes {recomputed}{'; nothing stays cached' if is_first else ''}"
     return VOLATILE_BEFORE_STABLE.problem(message, severity=severity if is_first else milder(severity))
 
@@ -150,9 +205,9 @@ def just_over_a_unit(artifact: Artifact, cache: CacheRule) -> Problem | None:
     past = tokens % unit
     if past == 0 or past > max(2, unit // _FEW_PER_UNIT):
         return None
-    extra = _plural(past, "token")
+    extra = plural(past, "token")
     return JUST_OVER_A_UNIT.problem(
-        f"{extra} past {_plural(tokens // unit, 'unit')} of {unit:,}, not padded",
+        f"{extra} past {plural(tokens // unit, 'unit')} of {unit:,}, not padded",
         hint=f"remove {extra}, or add {unit - past:,} more",
     )
 
@@ -163,9 +218,7 @@ def unstable_boundary(artifact: Artifact, cache: CacheRule) -> Problem | None:
         return None
     tokens, unit = artifact.entry.tokens, cache.unit_or_none(artifact.margin)
     one = artifact.unstable == 1
-    message = (
-        f"the last {'token' if one else _plural(artifact.unstable, 'token')} may change with the text that follows"
-    )
+    message = f"the last {'token' if one else plural(artifact.unstable, 'token')} may change with the text that follows"
     if unit and (tokens + artifact.unstable) // unit > tokens // unit:
         return UNSTABLE_BOUNDARY.problem(f"{message}, so 1 more unit of {unit:,} is not cached", severity="warning")
     return UNSTABLE_BOUNDARY.problem(f"{message}, and {'is' if one else 'are'} not cached")
@@ -177,85 +230,10 @@ def later_turns(artifact: Artifact) -> Problem | None:
     if turns is None or turns.shape is None:
         return None
     lost, first = turns.first_turn - artifact.entry.tokens, turns.first_turn
-    changed = f"{lost:,} of the {_plural(first, 'token')} that requests of one turn share"
+    changed = f"{lost:,} of the {plural(first, 'token')} that requests of one turn share"
     return LATER_TURNS.problem(f"a later turn ({turns.shape}) changes {changed}")
-
-
-def variants_diverge_early(
-    system: Segment, others: Sequence[str], artifact: Artifact, cache: CacheRule, count: Callable[[str], int]
-) -> Match | None:
-    """Checks CU405: text that all variants share behind the point where they diverge.
-
-    Args:
-        system: the system text of the first variant.
-        others: the system texts of the other variants.
-        artifact: the artifact of the first variant.
-        cache: the cache rule of its target.
-        count: text -> number of tokens.
-
-    Returns:
-        A match of the first word in `system` that differs; None where nothing worth moving is shared behind it.
-    """
-    divergence = find_divergence((system.text, *others), count)
-    if divergence is None or not _is_worth_moving(divergence, cache):
-        return None
-    unit = cache.unit_or_none(artifact.margin)
-    in_first_unit = divergence.common_tokens < (unit or _LONG)
-    is_most = divergence.shared_tokens >= MAJORITY * artifact.entry.tokens
-    shared_units = f" ({_plural(divergence.common_tokens // unit, 'unit')} shared)" if unit else ""
-    message = (
-        f"{len(others) + 1} variants diverge here, after {_plural(divergence.common_tokens, 'token')}{shared_units}, "
-        f"but share {_plural(divergence.shared_tokens, 'token')} further on"
-    )
-    severity: Severity = "warning" if in_first_unit or is_most else "info"
-    match = system.match(VARIANTS_DIVERGE_EARLY, system.word_at(divergence.offset), message, severity)
-    return replace(match, hint=f"move to the front: {divergence.title_list}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixText:
-    """A prefix at one target, as it is compared with others.
-
-    Attributes:
-        system: its system text, without padding.
-        artifact: its artifact.
-    """
-
-    system: Segment
-    artifact: Artifact
-
-
-def prefixes_diverge_early(
-    first: PrefixText, second: PrefixText, cache: CacheRule, count: Callable[[str], int]
-) -> Match | None:
-    """Checks CU406: two prefixes of one target share most of their text, but behind the point where they diverge.
-
-    Returns:
-        A match of the first word in the text of `first` that differs; None where too little is shared behind it.
-    """
-    divergence = find_divergence((first.system.text, second.system.text), count)
-    shorter = min(first.artifact.entry.tokens, second.artifact.entry.tokens)
-    if divergence is None or not _is_worth_moving(divergence, cache) or divergence.shared_tokens < MAJORITY * shorter:
-        return None
-    message = (
-        f"{readable_name(first.artifact.prefix)} and {readable_name(second.artifact.prefix)} diverge here, "
-        f"after {_plural(divergence.common_tokens, 'token')}, "
-        f"but share {_plural(divergence.shared_tokens, 'token')} further on"
-    )
-    match = first.system.match(PREFIXES_DIVERGE_EARLY, first.system.word_at(divergence.offset), message)
-    return replace(match, hint=f"begin both with {divergence.title_list}")
-
-
-def _is_worth_moving(divergence: Divergence, cache: CacheRule) -> bool:
-    """Returns whether the shared text would fill a unit at the front."""
-    return divergence.shared_tokens >= max(cache.unit or 0, _LONG)
 
 
 def _approximate(artifact: Artifact) -> str:
     """Returns the mark in front of a number of tokens: `~` for an estimate."""
     return "~" if artifact.margin else ""
-
-
-def _plural(count: int, noun: str) -> str:
-    """Returns a count with its noun: `1 token`, `1,024 tokens`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -7,7 +7,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from cacheunit_build.lint.results import Location
-from cacheunit_build.lint.rule import Rule
+from cacheunit_build.lint.rule import Rule, template_example
 from cacheunit_build.parsing.yaml_comments import cut_texts as find_cut_texts
 
 if TYPE_CHECKING:
@@ -22,6 +22,18 @@ UNUSED = Rule(
     severity="warning",
     meaning="a variable, data file or matrix axis that no template of the prefix uses",
     hint="remove it, or use it in a template",
+    why=(
+        "Somebody expects the value to be in the prompt, and it is not: the template was edited, or a name "
+        "misspelt. An axis that nothing uses builds several variants with the same text."
+    ),
+    bad={
+        "prefixes/agent.yaml": "system: agent.md.j2\nvariables:\n  city: Bern\n",
+        "templates/agent.md.j2": "Answer in plain words.\n",
+    },
+    good={
+        "prefixes/agent.yaml": "system: agent.md.j2\nvariables:\n  city: Bern\n",
+        "templates/agent.md.j2": "Answer in plain words. The shop is in {{ city }}.\n",
+    },
 )
 UNREACHABLE_TEMPLATE = Rule(
     code="CU502",
@@ -29,6 +41,18 @@ UNREACHABLE_TEMPLATE = Rule(
     severity="warning",
     meaning="a file in the templates folder that no prefix uses or names",
     hint="delete it, or include it",
+    why=(
+        "The file looks like a part of a prompt, but a change there changes nothing. Sooner or later, somebody "
+        "edits it and wonders why the model does not follow."
+    ),
+    bad={
+        "templates/agent.md.j2": "Answer in plain words.\n",
+        "templates/prices.md.j2": "Name the price first.\n",
+    },
+    good={
+        "templates/agent.md.j2": "Answer in plain words.\n{% include 'prices.md.j2' %}\n",
+        "templates/prices.md.j2": "Name the price first.\n",
+    },
 )
 LOOK_ALIKE = Rule(
     code="CU503",
@@ -36,6 +60,19 @@ LOOK_ALIKE = Rule(
     severity="warning",
     meaning="two names that differ only in case, in - and _, or in characters that look alike",
     hint="rename one of them",
+    why=(
+        "Two such names are easily mistaken for each other, in a template as in a review. On file systems that "
+        "ignore case, two files may even be one; a name with a letter of another alphabet cannot be typed as it "
+        "looks."
+    ),
+    bad={
+        "prefixes/agent.yaml": "system: agent.md.j2\nvariables:\n  order_id: A-7\n  Order_ID: B-9\n",
+        "templates/agent.md.j2": "Orders {{ order_id }} and {{ Order_ID }} are examples.\n",
+    },
+    good={
+        "prefixes/agent.yaml": "system: agent.md.j2\nvariables:\n  order_id: A-7\n  return_id: B-9\n",
+        "templates/agent.md.j2": "Orders {{ order_id }} and {{ return_id }} are examples.\n",
+    },
 )
 IGNORE_COMMENT = Rule(  # checked in `suppressions`, where the comments are read
     code="CU504",
@@ -43,6 +80,12 @@ IGNORE_COMMENT = Rule(  # checked in `suppressions`, where the comments are read
     severity="warning",
     meaning="an ignore comment that names no known rule",
     hint="write: cacheunit: ignore CU101",
+    why=(
+        "The comment suppresses nothing, since no rule has that code or name: it was misspelt, or the rule is "
+        "from another version. The violation that it was written for is reported, or comes back one day."
+    ),
+    bad=template_example("{# cacheunit: ignore CU999: the day the shop opened #}\nAnswer in plain words.\n"),
+    good=template_example("{# cacheunit: ignore CU102: the day the shop opened #}\nThe shop opened 2014-03-01.\n"),
 )
 TEXT_IN_COMMENT = Rule(
     code="CU505",
@@ -50,6 +93,13 @@ TEXT_IN_COMMENT = Rule(
     severity="warning",
     meaning="a template comment that may have swallowed text: it begins or ends within a line, and spans several",
     hint="print the braces with {{ '{#' }}, or give the comment lines of its own",
+    why=(
+        "`{#` begins a comment wherever it stands. All text up to the next `#}` is left out of the prompt without "
+        "an error, even if that is many lines below, and the model does not get instructions that everybody sees "
+        "in the template."
+    ),
+    bad=template_example("Write the issue as {#number.\nAnswer in plain words.\nEnd with #} in a line.\n"),
+    good=template_example("Write the issue as {{ '{#' }}number.\nAnswer in plain words.\nEnd with #} in a line.\n"),
 )
 CUT_TEXT = Rule(
     code="CU506",
@@ -57,6 +107,18 @@ CUT_TEXT = Rule(
     severity="warning",
     meaning="a YAML text without quotes that a comment seems to cut: what follows the # is not part of it",
     hint='put quotes around the text; in front of a comment write two spaces, and one behind the "#"',
+    why=(
+        "In YAML without quotes, a space and a `#` begin a comment. The rest of the sentence is missing in the "
+        "prompt, without an error, and the file still looks right in an editor."
+    ),
+    bad={
+        "prefixes/agent.yaml": "system: agent.md.j2\nvariables:\n  note: Mention the issue (as in #12)\n",
+        "templates/agent.md.j2": "{{ note }}\n",
+    },
+    good={
+        "prefixes/agent.yaml": 'system: agent.md.j2\nvariables:\n  note: "Mention the issue (as in #12)"\n',
+        "templates/agent.md.j2": "{{ note }}\n",
+    },
 )
 RULES = (UNUSED, UNREACHABLE_TEMPLATE, LOOK_ALIKE, IGNORE_COMMENT, TEXT_IN_COMMENT, CUT_TEXT)
 
