@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.diff.results import DiffResult
 from cacheunit_build.domain.editors import editor_address, editor_link
 from cacheunit_build.domain.escaping import one_line
 from cacheunit_build.domain.file_names import readable_name
@@ -20,7 +21,7 @@ from cacheunit_build.reports.word_diff import marked_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cacheunit_build.diff.results import ChangedLines, Difference, DiffResult
+    from cacheunit_build.diff.results import ChangedLines, Difference
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.source_map import SourceLine
@@ -73,7 +74,7 @@ def _comparisons(state: WatchState) -> Iterator[dict[str, Any]]:
     """Yields what the last good build is compared with: the save before, the last commit, the main branch."""
     change = state.change
     title = "last save" if change is None else f"last save, {change.at}"
-    yield _comparison("save", title, None if change is None else change.difference, NO_CHANGE)
+    yield _comparison("save", title, DiffResult(against=title) if change is None else change.difference, None)
     yield _comparison("head", "HEAD", state.since_commit, state.no_commit)
     is_same = state.since_main and state.since_commit and state.since_main.against == state.since_commit.against
     if not is_same:  # on the main branch, the last commit is where the branch was left
@@ -88,7 +89,7 @@ def _comparison(name: str, title: str, result: DiffResult | None, problem: str |
         "title": title if name == "save" else one_line(result.against),
         "problem": None,
         "errors": old_errors(result) if result.faults else None,
-        "summary": summary(result).decision if result.differences else "no difference",
+        "summary": summary(result).decision if result.differences else NO_CHANGE if name == "save" else "no difference",
         "items": [_difference_json(item) for item in result.differences],
         "changes": {
             _place_json(place)["text"]: _changes_json(result.lines[place])

@@ -231,25 +231,35 @@ function listNodes() {
     prefixes.get(base).push(item);
   }
   const list = [];
-  for (const [folder, prefixes] of [...folders].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const level = folder ? 2 : 1;
-    if (folder) {
+  for (const [folder, prefixes] of sorted(folders)) {
+    const isGroup = folder !== "" && prefixes.size > 1;
+    if (isGroup) {
       const group = groupNode(`f ${folder}`, `${folder}/`, 1, [...prefixes.values()].flat(), isOpen);
       list.push(group);
       if (!group.expanded) continue;
     }
-    for (const [base, items] of [...prefixes].sort(([a], [b]) => (a < b ? -1 : 1))) {
-      const name = folder ? base.slice(folder.length + 1) : base;
-      if (items.length === 1) list.push({ level, item: items[0], label: items[0].row.name.slice(base.length - name.length) });
-      else {
-        const group = groupNode(`p ${base}`, name, level, items, isOpen);
-        list.push(group);
-        if (!group.expanded) continue;
-        for (const item of items) list.push({ level: level + 1, item, label: item.row.name.slice(base.length) || name });
-      }
-    }
+    for (const [base, items] of sorted(prefixes))
+      list.push(...prefixNodes(base, isGroup ? folder.length + 1 : 0, isGroup ? 2 : 1, items, isOpen));
   }
   return list;
+}
+
+function sorted(map) {
+  return [...map].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** Returns the row of a prefix with one artifact, or a group of its variants and targets. */
+function prefixNodes(base, cut, level, items, isOpen) {
+  if (items.length === 1) return [{ level, item: items[0], label: items[0].row.name.slice(cut), target: items[0].row.target }];
+  const group = groupNode(`p ${base}`, base.slice(cut), level, items, isOpen);
+  if (!group.expanded) return [group];
+  const hasTargets = new Set(items.map((item) => item.row.target)).size > 1;
+  const children = items.map((item) => {
+    const variant = item.row.name.slice(base.length);
+    const { target } = item.row;
+    return { level: level + 1, item, label: variant || target, target: variant && hasTargets ? target : "" };
+  });
+  return [group, ...children];
 }
 
 function groupNode(id, label, level, items, isOpen) {
@@ -307,7 +317,7 @@ function rowElement(index) {
     const { row: record } = node.item;
     row.title = `${record.name} for ${record.target}`;
     row.setAttribute("aria-selected", keyOf(record) === shown);
-    first.append(make("span", "muted", ` ${record.target}`));
+    if (node.target) first.append(make("span", "muted", ` ${node.target}`));
     second.append(...rowFacts(node.item));
   }
   if (index === active) row.classList.add("active");
@@ -561,6 +571,7 @@ function paint(within = find("text")) {
     else if (cached !== null) names.push(token < cached ? "cached" : "new");
     if (change && token === change.token) names.push("first");
     if (!span.textContent) names.push("within");
+    if (span.textContent === "↵") names.push("end");
     if (token === text.current) names.push("current");
     if (isFull && token % text.unit === 0 && span.dataset.token) span.dataset.unit = token / text.unit;
     span.className = names.join(" ");
@@ -634,7 +645,7 @@ async function goTo(token) {
   const span = spanOf(wanted);
   if (span) span.scrollIntoView({ block: wanted ? "center" : "nearest" });
   if (!wanted) find("text").scrollTop = 0;
-  setCurrent(wanted, false);
+  setCurrent(wanted, wanted > 0);
 }
 
 function setCurrent(token, isShown = true) {
