@@ -33,6 +33,8 @@ settings.register_profile(
 )
 settings.load_profile("cacheunit")
 
+pytest_plugins = ["chromium"]
+
 PROJECTS = Path(__file__).parent / "projects"
 _LOADED: dict[object, Vocabulary] = {}
 

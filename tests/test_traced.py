@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import expanded
 
+from cacheunit_build.domain.source_map import MappedSpan, SourceLine, SourceMap
 from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.renderer import Renderer
 from cacheunit_build.templating.traced_text import TracedText, join_traced, spans_of, trace_result
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.manifest import Variant
     from cacheunit_build.domain.prompt import Rendered
-    from cacheunit_build.domain.source_map import SourceMap, SourceMaps
+    from cacheunit_build.domain.source_map import SourceMaps
 
 REPOSITORY = Path(__file__).parent.parent
 MANIFEST = "prefixes/a.yaml"
@@ -39,6 +40,19 @@ def chain(source_map: SourceMap, text: str) -> str:
     assert source_map.text.count(text) == 1
     lines = source_map.at(source_map.text.index(text))
     return " < ".join(f"{place.path.removeprefix('templates/')}:{place.line}" for place in lines)
+
+
+def test_each_character_of_copied_lines_has_its_line_and_a_newline_that_of_the_line_it_ends() -> None:
+    place = SourceLine(path="t.j2", line=4)
+    source_map = SourceMap(
+        "\n\na\nb\n!",
+        [
+            MappedSpan(length=1, chain=(SourceLine(path="u.j2", line=1),), verbatim=True),
+            MappedSpan(length=5, chain=(place,), verbatim=True),
+            MappedSpan(length=1, chain=(SourceLine(path="u.j2", line=2),), verbatim=True),
+        ],
+    )
+    assert [str(chain[0].line) for chain in map(source_map.at, range(8))] == ["1", "4", "5", "5", "6", "6", "2", "2"]
 
 
 def test_a_macro_below_three_includes() -> None:

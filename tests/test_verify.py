@@ -68,6 +68,23 @@ def compared(ran: CommandResult) -> list[dict[str, Any]]:
     return [item for item in ran.json["results"] if item["verdict"] != "warm-up"]
 
 
+def test_the_page_has_the_numbers_of_the_report_and_a_file_that_cannot_be_written_costs_no_request(
+    built: Project,
+) -> None:
+    engine = Engine()
+    with serving(engine):
+        ran = built.run("verify", engine.url, "--format", "html", "-o", "missing/verify.html")
+    assert (ran.code, engine.requests) == (2, [])
+    assert 'cannot write "missing/verify.html": its folder does not exist' in ran.err
+    with serving(engine):
+        ran = built.run("verify", engine.url, "--wait", "0", "--format", "html", "-o", "verify.html")
+    assert (ran.code, ran.out) == (0, "")
+    page = built.read("verify.html").decode()
+    assert "2 as predicted" in page
+    tokens = [item["tokens"] // 128 * 128 for item in built.run("build", "--format", "json").json["artifacts"]]
+    assert [f'aria-label="predicted {count:,}, observed {count:,}"' in page for count in tokens] == [True, True]
+
+
 @pytest.mark.parametrize(
     ("target", "engine", "limit"),
     [

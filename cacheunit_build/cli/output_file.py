@@ -6,17 +6,43 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cacheunit_build.cli.output import print_escaped
+from cacheunit_build.cli.output import print_blocks, print_escaped
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cacheunit_build.cli.context import Context
+    from cacheunit_build.reports.layout import Block
 
 output_option = click.option(
     "-o", "--output", metavar="FILE", help="Write the report to this file, which is replaced as a whole."
 )
+
+
+def check_output(context: Context, output: str | None) -> None:
+    """Raises if a report could not be written to a file, for a command that takes long or costs money.
+
+    Raises:
+        CacheunitError: the file is a folder or a device, or its folder does not exist.
+    """
+    if not _is_standard_output(output):
+        _writable(context.folder / str(output), str(output))
+
+
+def write_blocks(context: Context, blocks: Sequence[Block], output: str | None) -> None:
+    """Writes a report to a file in 100 columns; prints it, in the width of the terminal, where no file is named.
+
+    Raises:
+        CacheunitError: the file cannot be written, or is a folder or a device.
+    """
+    from cacheunit_build.reports.layout import plain_text
+
+    if _is_standard_output(output):
+        print_blocks(blocks)
+    else:
+        write_report(context, plain_text(blocks), output)
 
 
 def write_report(context: Context, text: str, output: str | None) -> None:
@@ -30,14 +56,19 @@ def write_report(context: Context, text: str, output: str | None) -> None:
     Raises:
         CacheunitError: the file cannot be written, or is a folder or a device.
     """
-    if output is None or output == "-":
+    if output is None or _is_standard_output(output):
         print_escaped(text)
         return
     from cacheunit_build.adapters.storage.atomic_commit import commit
 
     file = _writable(context.folder / output, output)
-    commit(file.parent, {file.name: f"{text}\n".encode("utf-8", "backslashreplace")}, (), None)
+    data = f"{text}\n" if text else ""
+    commit(file.parent, {file.name: data.encode("utf-8", "backslashreplace")}, (), None)
     context.remark(f"wrote {output}")
+
+
+def _is_standard_output(output: str | None) -> bool:
+    return output in (None, "-")
 
 
 def _writable(path: Path, output: str) -> Path:

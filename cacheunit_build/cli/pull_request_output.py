@@ -6,8 +6,10 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.cli.output import output_width, print_escaped, print_json
+from cacheunit_build.cli.output import output_width, print_escaped
+from cacheunit_build.cli.output_file import write_report
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.escaping import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,12 +58,14 @@ def print_github_diff(context: Context, result: DiffResult) -> None:
     append_step_outputs(diff_outputs(result))
 
 
-def print_code_quality(context: Context, issues: list[dict[str, Any]], blocks: Iterable[Block]) -> None:
-    """Prints a Code Quality report for a file, and the text report on standard error for the log of the job."""
+def print_code_quality(
+    context: Context, issues: list[dict[str, Any]], blocks: Iterable[Block], output: str | None = None
+) -> None:
+    """Prints or writes a Code Quality report, and the text report on standard error for the log of the job."""
     from cacheunit_build.reports.layout import layout
 
     context.remark(*layout(blocks, output_width()))
-    print_json(issues)
+    write_report(context, json_text(issues), output)
 
 
 def append_job_summary(markdown: str) -> None:

@@ -66,13 +66,13 @@ def diff(
     old_version = None if baseline.old_version is None else baseline.old_version()
     reuse = None if old_version is None else _reuse(adapters, old_version)
     compiled = compile_or_fail(adapters, selection, progress, reuse=reuse, jobs=jobs)
-    new = Side(snapshot=Snapshot(compiled, adapters.files))
+    new = Snapshot(compiled, adapters.files)
     old = old_side(old_version, baseline, reuse, jobs)
-    comparison = Comparison(new, old, compiled.selection, compiled.settings.hits_per_miss)
+    comparison = Comparison(Side(snapshot=new), old, compiled.selection, compiled.settings.hits_per_miss)
     if reuse is not None and comparison.has_added:  # which cache entry serves these is seen on compiled artifacts only
         old = old_side(old_version, baseline, None, jobs)
-        comparison = Comparison(new, old, compiled.selection, compiled.settings.hits_per_miss)
-    return _result(comparison, old, baseline)
+        comparison = Comparison(Side(snapshot=new), old, compiled.selection, compiled.settings.hits_per_miss)
+    return _result(comparison, new, old, baseline)
 
 
 def compare(
@@ -89,10 +89,10 @@ def compare(
     compiled = new.compiled
     side = Side(snapshot=new, only=old.only)
     comparison = Comparison(side, old, compiled.selection, compiled.settings.hits_per_miss, known or {})
-    return _result(comparison, old, baseline)
+    return _result(comparison, new, old, baseline)
 
 
-def _result(comparison: Comparison, old: Side, baseline: Baseline) -> DiffResult:
+def _result(comparison: Comparison, new: Snapshot, old: Side, baseline: Baseline) -> DiffResult:
     differences = tuple(sorted(comparison.differences(), key=lambda item: item.key))
     sources = comparison.sources(differences)
     return DiffResult(
@@ -103,6 +103,7 @@ def _result(comparison: Comparison, old: Side, baseline: Baseline) -> DiffResult
         hits_per_miss=comparison.hits_per_miss,
         faults=old.faults,
         notes=(*baseline.notes, *old.notes, *_lock_note(old), *_version_note(old.locked)),
+        snapshot=new,
     )
 
 

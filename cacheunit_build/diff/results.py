@@ -10,6 +10,7 @@ from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from cacheunit_build.diff.snapshot import Snapshot
     from cacheunit_build.domain.cache_results import Cost
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
@@ -151,6 +152,7 @@ class DiffResult:
         hits_per_miss: how many requests of the project a cache entry serves for each one that writes it.
         faults: the faults of the old sources, by today's rules.
         notes: further remarks.
+        snapshot: the present sources, compiled, for reports that show texts.
     """
 
     against: str
@@ -160,6 +162,7 @@ class DiffResult:
     hits_per_miss: int = DEFAULT_HITS_PER_MISS
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    snapshot: Snapshot | None = field(default=None, compare=False, repr=False)
 
     @property
     def affected(self) -> tuple[str, ...]:

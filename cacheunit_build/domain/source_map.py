@@ -8,8 +8,10 @@ Example: line 1 of `prefixes/a.yaml` names `top.j2`, line 2 of `top.j2` is `{% i
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -71,6 +73,11 @@ class SourceMap:
         self._spans = tuple(span for span in spans if span.length)
         self._starts = list(accumulate((span.length for span in self._spans), initial=0))
 
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        """The offset of each newline, so that the line of an offset is found without counting through the text."""
+        return [match.start() for match in re.finditer("\n", self.text)]
+
     def at(self, offset: int) -> SourceChain:
         """Returns the chain of the character at `offset`.
 
@@ -84,7 +91,8 @@ class SourceMap:
             return span.chain
         end = min(offset, start + span.length - 1)
         first, *others = span.chain
-        return (SourceLine(path=first.path, line=first.line + self.text.count("\n", start, end)), *others)
+        line = first.line + bisect_left(self._line_ends, end) - bisect_left(self._line_ends, start)
+        return (SourceLine(path=first.path, line=line), *others)
 
     def spans(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, MappedSpan]]:
         """Yields the spans that overlap the characters from `start` to `end`, in order.

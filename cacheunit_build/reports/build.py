@@ -123,7 +123,6 @@ def build_markdown(result: BuildResult) -> str:
         for name, target, *cells in _folded_table(built).rows
     ]
     rows += [
-        (code_span(group.name), code_span(group.target), "", "", "", "", "removed")
-        for group in fold(result.removed)
+        (code_span(group.name), code_span(group.target), "", "", "", "", "removed") for group in fold(result.removed)
     ]
     return markdown_table([_HEADER, *rows], right=_RIGHT) if rows else ""

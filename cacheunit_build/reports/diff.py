@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.cache_rule import MILLION
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.diff_cells import COLUMNS, RIGHT
-from cacheunit_build.reports.diff_page import diff_page
+from cacheunit_build.reports.diff_page import BRIEF, EVERYTHING, diff_page
 from cacheunit_build.reports.diff_summary import summary_json
 from cacheunit_build.reports.formatting import faults_json, plural, with_former_keys
 from cacheunit_build.reports.layout import Block, Table, Verbatim
@@ -97,7 +97,7 @@ def diff_blocks(diff: DiffResult, *, texts: bool = False, everything: bool = Fal
     """
     if not diff.differences:
         return [[f"no difference from {diff.against}"]]
-    page = diff_page(diff, everything=everything)
+    page = diff_page(diff, EVERYTHING if everything else BRIEF)
     return [
         [f"against {page.against}"],
         *(block for cause in page.causes for block in _cause_blocks(cause)),

@@ -19,12 +19,29 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.source_map import SourceLine
     from cacheunit_build.reports.word_diff import MarkedLine
 
-_MOST_CAUSES = 12
-"""The most causes that are shown, of those with rows and of the others, where not everything is asked for."""
-_MOST_LINES = 3
-"""The most changed lines of a cause that are shown, where not everything is asked for."""
 _MOST_NAMES = 8
 """The most prefixes of a row that are named one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageLimits:
+    """How much of a diff its page shows.
+
+    Attributes:
+        causes: the most causes, of those with rows and of the others; None for all.
+        lines: the most changed lines of a cause; None for all.
+        whole: whether lines are in full; else with the words around those that differ, and the start of long ones.
+        each: whether there is a row for each artifact; else one for each cause.
+    """
+
+    causes: int | None = None
+    lines: int | None = None
+    whole: bool = False
+    each: bool = False
+
+
+BRIEF = PageLimits(causes=12, lines=3)
+EVERYTHING = PageLimits(whole=True, each=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +54,7 @@ class CauseView:
         lines: the changed lines, with the words that differ marked.
         hidden_lines: how many changed lines are left out.
         rows: what the change does to the cache: one row, or one for each artifact; none where it also changed only.
-        artifacts: the number of artifacts in which it is the first change.
+        differences: those of the artifacts in which it is the first change.
     """
 
     place: str
@@ -45,7 +62,12 @@ class CauseView:
     lines: tuple[MarkedLine, ...]
     hidden_lines: int
     rows: tuple[Row, ...]
-    artifacts: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def artifacts(self) -> int:
+        """The number of artifacts in which it is the first change."""
+        return len(self.differences)
 
     @property
     def title(self) -> str:
@@ -83,23 +105,23 @@ class DiffPage:
         return f"… and {plural(self.hidden_causes, 'cause')} more ({plural(self.hidden_artifacts, 'artifact')})"
 
 
-def diff_page(diff: DiffResult, *, everything: bool = False) -> DiffPage:
+def diff_page(diff: DiffResult, limits: PageLimits = BRIEF) -> DiffPage:
     """Returns the page of a diff.
 
     Args:
         diff: the result.
-        everything: whether to show all causes and lines, and a row for each artifact.
+        limits: how much of it is shown.
     """
     causes = _merged(diff.causes)
     first = sorted((own for own in causes if own[0].differences), key=_recomputed)
     further = [own for own in causes if not own[0].differences]
-    most = len(causes) if everything else _MOST_CAUSES
+    most = len(causes) if limits.causes is None else limits.causes
     shown = [*first[:most], *further[:most]]
     hidden = [*first[most:], *further[most:]]
     sums = summary(diff)
     return DiffPage(
         against=diff.against,
-        causes=tuple(_view(own, diff, everything=everything) for own in shown),
+        causes=tuple(_view(own, diff, limits) for own in shown),
         hidden_causes=len(hidden),
         hidden_artifacts=sum(len(cause.differences) for own in hidden for cause in own),
         remarks=(*_unknown_lines(diff), *_price_lines(diff)),
@@ -126,11 +148,11 @@ def _recomputed(causes: Sequence[Cause]) -> int:
     )
 
 
-def _view(causes: Sequence[Cause], diff: DiffResult, *, everything: bool) -> CauseView:
+def _view(causes: Sequence[Cause], diff: DiffResult, limits: PageLimits) -> CauseView:
     first = causes[0]
     items = [item for cause in causes for item in cause.differences]
-    lines = marked_lines(first.changes, whole=everything)
-    most = len(lines) if everything else _MOST_LINES
+    lines = marked_lines(first.changes, whole=limits.whole)
+    most = len(lines) if limits.lines is None else limits.lines
     places = [cause.source for cause in causes if cause.source is not None]
     what = first.what if items else f"{ALSO_CHANGED} ({_users(first, diff)})"
     return CauseView(
@@ -138,8 +160,8 @@ def _view(causes: Sequence[Cause], diff: DiffResult, *, everything: bool) -> Cau
         what=what,
         lines=tuple(lines[:most]),
         hidden_lines=len(lines[most:]),
-        rows=tuple(_rows(items, everything=everything)),
-        artifacts=len(items),
+        rows=tuple(artifact_rows(items) if limits.each else _folded_row(items)),
+        differences=tuple(items),
     )
 
 
@@ -157,13 +179,23 @@ def _users(cause: Cause, diff: DiffResult) -> str:
     return _names([prefix for prefix, _ in keys]) or "not used"
 
 
-def _rows(items: Sequence[Difference], *, everything: bool) -> Iterator[Row]:
-    """Yields one row for some differences, or one for each."""
-    for own in [[item] for item in items] if everything else filter(None, [items]):
-        names = _names([item.prefix for item in own])
-        former = [item.was for item in own if item.was is not None]
-        name = f"{_names(former)} → {names}" if former else names
-        yield row_of(own, name=name, target=fold_targets(item.target for item in own), with_note=everything)
+def artifact_rows(items: Iterable[Difference]) -> Iterator[Row]:
+    """Yields a row for each difference, with its note."""
+    for item in items:
+        yield _row([item], with_note=True)
+
+
+def _folded_row(items: Sequence[Difference]) -> Iterator[Row]:
+    """Yields one row for some differences; none where there are none."""
+    if items:
+        yield _row(items, with_note=False)
+
+
+def _row(items: Sequence[Difference], *, with_note: bool) -> Row:
+    names = _names([item.prefix for item in items])
+    former = [item.was for item in items if item.was is not None]
+    name = f"{_names(former)} → {names}" if former else names
+    return row_of(items, name=name, target=fold_targets(item.target for item in items), with_note=with_note)
 
 
 def _names(prefixes: Sequence[str]) -> str:

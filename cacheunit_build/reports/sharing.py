@@ -66,24 +66,38 @@ def sharing_blocks(targets: Sequence[TargetSharing], *, verbose: bool = False) -
 
 
 def _target_lines(item: TargetSharing, *, verbose: bool) -> Iterator[str]:
-    noun = f"units of {item.unit:,}" if item.unit > 1 else "tokens"
-    estimate = "~" if item.margin else ""
-    unique = item.tree.unique
-    shared = f", {1 - unique / item.units:.0%} shared" if item.units else ""
-    artifacts = plural(len(item.tree.names), "artifact")
-    yield f"{item.target}: {artifacts}, {estimate}{item.units:,} {noun}, {unique:,} of them different{shared}"
-    if item.rule.serves_marked_only:
-        yield "  a cache entry ends at a marked block: shared tokens before it are not reused by themselves"
-    if item.rule.is_stored:
-        yield "  each prefix is stored by itself: shared tokens are not reused"
+    yield f"{item.target}: {summary_line(item)}"
+    yield from (f"  {line}" for line in limits_of(item))
     yield ""
     width = len(f"{max(_units(item.tree)):,}")
     yield from _node_lines(item.tree, 0, width, is_root=True, fold=not verbose)
     saving = [section for section in item.sections if section.units > 0]
     yield from ("", "moving a shared section to the front of all prefixes that have it would save:") if saving else ()
     for section in saving:
-        saved = f"{section.units:,} {noun} of {fold_names(section.names)}"
+        saved = f"{section.units:,} {unit_noun(item)} of {fold_names(section.names)}"
         yield f"  {section.path} ({section.tokens:,} tokens): {saved}"
+
+
+def unit_noun(item: TargetSharing) -> str:
+    """Returns `units of 128`, or `tokens` where the target reuses single tokens or its unit is unknown."""
+    return f"units of {item.unit:,}" if item.unit > 1 else "tokens"
+
+
+def summary_line(item: TargetSharing) -> str:
+    """Returns the number of artifacts of a target, and how many of their units are different."""
+    unique = item.tree.unique
+    shared = f", {1 - unique / item.units:.0%} shared" if item.units else ""
+    artifacts = plural(len(item.tree.names), "artifact")
+    estimate = "~" if item.margin else ""
+    return f"{artifacts}, {estimate}{item.units:,} {unit_noun(item)}, {unique:,} of them different{shared}"
+
+
+def limits_of(item: TargetSharing) -> Iterator[str]:
+    """Yields what the target does not reuse, although artifacts share it."""
+    if item.rule.serves_marked_only:
+        yield "a cache entry ends at a marked block: shared tokens before it are not reused by themselves"
+    if item.rule.is_stored:
+        yield "each prefix is stored by itself: shared tokens are not reused"
 
 
 def _units(node: SharingNode) -> Iterator[int]:

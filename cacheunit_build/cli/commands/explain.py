@@ -8,8 +8,9 @@ import click
 
 from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import OK, Context, with_context
-from cacheunit_build.cli.options import format_option, price_option, selection_options, since_option
-from cacheunit_build.cli.output import print_blocks, print_json
+from cacheunit_build.cli.options import format_options, price_option, selection_options, since_option
+from cacheunit_build.cli.output_file import output_option, write_blocks, write_report
+from cacheunit_build.domain.escaping import json_text
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.selection import Selection
@@ -26,10 +27,18 @@ if TYPE_CHECKING:
     help="Show which leading units artifacts share, and what would make them share more.",
 )
 @price_option
-@format_option
+@output_option
+@format_options("text", "json", "html")
 @with_context
 def explain(
-    context: Context, selection: Selection, since: str | None, model: str | None, form: str, *, show_sharing: bool
+    context: Context,
+    selection: Selection,
+    since: str | None,
+    model: str | None,
+    output: str | None,
+    form: str,
+    *,
+    show_sharing: bool,
 ) -> int:
     """Explain artifacts: their inputs, their plan with the reason, and what changed since the lock.
 
@@ -39,9 +48,11 @@ def explain(
         raise click.UsageError("Missing argument 'NAME': the prefix to explain; or use --changed-since, or --sharing")
     if show_sharing and model is not None:
         raise click.UsageError("--sharing shows no money: it excludes --model")
+    if form == "html" and not show_sharing:
+        raise click.UsageError("--format html is for --sharing")
     changed = narrowed(context, selection, since)
     if show_sharing:
-        return _explain_sharing(context, changed, form)
+        return _explain_sharing(context, changed, output, form)
     from cacheunit_build.builder.explain import explain as explain_artifacts
     from cacheunit_build.cli.prices import targets_with_prices
     from cacheunit_build.reports.explain import explain_blocks, explain_json
@@ -52,19 +63,23 @@ def explain(
     for note in target_prices.notes(targets.values()):
         context.remark(f"note: {note}")
     if form == "json":
-        print_json(explain_json(explanations, prices))
+        write_report(context, json_text(explain_json(explanations, prices)), output)
     else:
-        print_blocks(explain_blocks(explanations, prices, verbose=context.verbose))
+        write_blocks(context, explain_blocks(explanations, prices, verbose=context.verbose), output)
     return OK
 
 
-def _explain_sharing(context: Context, selection: Selection | None, form: str) -> int:
+def _explain_sharing(context: Context, selection: Selection | None, output: str | None, form: str) -> int:
     from cacheunit_build.diff.sharing import sharing
     from cacheunit_build.reports.sharing import sharing_blocks, sharing_json
 
     targets = () if selection is None else sharing(context.adapters(), selection)
     if form == "json":
-        print_json(sharing_json(targets))
+        write_report(context, json_text(sharing_json(targets)), output)
+    elif form == "html":
+        from cacheunit_build.reports.sharing_html import sharing_html
+
+        write_report(context, sharing_html(targets), output)
     else:
-        print_blocks(sharing_blocks(targets, verbose=context.verbose))
+        write_blocks(context, sharing_blocks(targets, verbose=context.verbose), output)
     return OK

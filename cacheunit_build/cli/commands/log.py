@@ -10,8 +10,7 @@ import click
 
 from cacheunit_build.cli.context import OK, Context, with_context
 from cacheunit_build.cli.options import format_options, selection_options
-from cacheunit_build.cli.output import print_blocks
-from cacheunit_build.cli.output_file import output_option, write_report
+from cacheunit_build.cli.output_file import output_option, write_blocks, write_report
 from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.escaping import json_text
 from cacheunit_build.domain.file_names import LOCK_FILE
@@ -62,7 +61,6 @@ def log(
 
 def _report(context: Context, result: LogResult, output: str | None, form: str) -> None:
     """Prints the report, or writes it to a file."""
-    from cacheunit_build.reports.layout import plain_text
     from cacheunit_build.reports.log import log_blocks, log_json
 
     if form == "json":
@@ -71,10 +69,8 @@ def _report(context: Context, result: LogResult, output: str | None, form: str) 
         from cacheunit_build.reports.log_page import log_page
 
         write_report(context, log_page(result), output)
-    elif output is None:
-        print_blocks(log_blocks(result, verbose=context.verbose))
     else:
-        write_report(context, plain_text(log_blocks(result, verbose=context.verbose)), output)
+        write_blocks(context, log_blocks(result, verbose=context.verbose), output)
 
 
 def _checked_since(since: str | None) -> str | None:

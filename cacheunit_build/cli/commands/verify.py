@@ -16,8 +16,9 @@ from cacheunit_build.cli.endpoint_options import (
     timeout_option,
     today,
 )
-from cacheunit_build.cli.options import FiniteRange, format_option, selection_options, since_option
-from cacheunit_build.cli.output import print_blocks, print_json
+from cacheunit_build.cli.options import FiniteRange, format_options, selection_options, since_option
+from cacheunit_build.cli.output_file import check_output, output_option, write_blocks, write_report
+from cacheunit_build.domain.escaping import json_text
 from cacheunit_build.domain.file_names import COUNTS_FILE, readable_name
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
 )
 @requests_option(default=200)
 @timeout_option
-@format_option
+@output_option
+@format_options("text", "json", "html")
 @with_context
 def verify(
     context: Context,
@@ -70,6 +72,7 @@ def verify(
     since: str | None,
     model: str | None,
     key_env: str | None,
+    output: str | None,
     form: str,
     *,
     warm: bool,
@@ -87,8 +90,8 @@ def verify(
     """
     from cacheunit_build.endpoints.verify import VerifySettings, has_passed
     from cacheunit_build.endpoints.verify import verify as verify_artifacts
-    from cacheunit_build.reports.verify import verify_blocks, verify_json, warm_up_blocks
 
+    check_output(context, output)
     settings = VerifySettings(
         attempts=attempts,
         wait=wait,
@@ -105,11 +108,23 @@ def verify(
             results.append(result)
     if record:
         _record(context, results)
-    if form == "json":
-        print_json(verify_json(results))
-    elif changed is not None:
-        print_blocks(warm_up_blocks(results) if warm else verify_blocks(results))
+    if changed is not None or form != "text":
+        _report(context, results, output, form, warm=warm)
     return OK if has_passed(results) else DIFFERENT
+
+
+def _report(context: Context, results: Sequence[VerifyResult], output: str | None, form: str, *, warm: bool) -> None:
+    """Prints the report, or writes it to a file."""
+    from cacheunit_build.reports.verify import verify_blocks, verify_json, warm_up_blocks
+
+    if form == "json":
+        write_report(context, json_text(verify_json(results)), output)
+    elif form == "html":
+        from cacheunit_build.reports.verify_html import verify_html
+
+        write_report(context, verify_html(results, warm=warm), output)
+    else:
+        write_blocks(context, warm_up_blocks(results) if warm else verify_blocks(results), output)
 
 
 def _record(context: Context, results: Sequence[VerifyResult]) -> None:
