@@ -191,16 +191,21 @@ def _spans(snapshot: Snapshot, artifact: Artifact) -> Iterator[_Span]:
         if padded > after:
             yield _Span(after, padded, "padding")
         after = padded
+    first_example = len(text)
     for turn in maps.turns:
         place = text.find(turn.text, after) if turn.text else -1
         if place >= 0:
             yield _Span(place, place + len(turn.text), "examples", turn)
+            first_example = min(first_example, place)
             after = place + len(turn.text)
-    yield from _tool_spans(snapshot, artifact)
+    yield from _tool_spans(snapshot, artifact, first_example)
 
 
-def _tool_spans(snapshot: Snapshot, artifact: Artifact) -> Iterator[_Span]:
-    """Yields the characters that are there for the tools alone: the frame prints the others without tools too."""
+def _tool_spans(snapshot: Snapshot, artifact: Artifact, first_example: int) -> Iterator[_Span]:
+    """Yields the characters that are there for the tools alone: the frame prints the others without tools too.
+
+    Where a frame changes the messages of examples too because there are tools, those are not among them.
+    """
     loaded = snapshot.target(artifact)
     if not artifact.tools or artifact.estimated is not None:
         return
@@ -217,6 +222,7 @@ def _tool_spans(snapshot: Snapshot, artifact: Artifact) -> Iterator[_Span]:
         return
     head, tail = common_ends(artifact.framed_prefix, first[: common_prefix(first, other)])
     end = len(artifact.framed_prefix) - tail
+    end = min(end, first_example) if head < first_example else end
     if head < end:
         yield _Span(head, end, "tools")
 

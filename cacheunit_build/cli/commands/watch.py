@@ -197,7 +197,7 @@ class WatchedProject:
 
     def __init__(self, project: OpenProject) -> None:
         self._project = project
-        self.files = project.adapters.files
+        self.files = project.files
         self._repository = Repository(project.root)
 
     def reopen(self) -> Adapters:
