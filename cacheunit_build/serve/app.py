@@ -9,7 +9,7 @@
 | `/lint?…` | what lint finds in the prefix |
 | `/events` | an event with the number of the state whenever there is another one |
 
-`number` is that of the state that the page shows: where there is another one meanwhile, the answer is 409.
+`number` is that of the state that the page shows: where there is another one meanwhile, the answer is null.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _answer(values: Callable[[_Query], dict[str, Any]]) -> Callable[[Request], R
         try:
             content = json.dumps(values(_Query(request)))
         except NotCurrentError:
-            return PlainTextResponse("There is another state meanwhile.", 409)
+            content = json.dumps(None)
         except ValueError:
             return PlainTextResponse("A number is needed.", 400)
         return Response(content, media_type="application/json")

@@ -27,7 +27,6 @@ let followed = 0; // the number of the last change that was followed
 /** Returns the JSON at a path; null where the state of the server is another one meanwhile. */
 async function get(path, query = {}) {
   const response = await fetch(`${path}?${new URLSearchParams(query)}`);
-  if (response.status === 409) return null;
   if (!response.ok) throw new Error(`${path}: ${response.status}`);
   return response.json();
 }
@@ -425,9 +424,20 @@ function showChange(change) {
   find("change").replaceChildren(...parts);
 }
 
-/** Shows an artifact; what was there stays until the new text has come. */
+/** Shows an artifact, from a token on; what was there stays until the new text has come. */
 async function showArtifact(token) {
   showDetails();
+  const { number } = state;
+  const key = shown;
+  find("text").setAttribute("aria-busy", "true");
+  try {
+    await showText(token);
+  } finally {
+    if (number === state.number && key === shown) find("text").removeAttribute("aria-busy");
+  }
+}
+
+async function showText(token) {
   find("text").classList.toggle("stale", state.faults.length > 0);
   const row = state.rows.find((item) => keyOf(item) === shown);
   if (!row) {
@@ -513,12 +523,11 @@ function drawChunk(number) {
   if (!chunk) return;
   const element = text.elements[number];
   const before = number ? text.loaded.get(number - 1) : null;
-  let last = before ? placeOf(before, before.rows[before.rows.length - 1]) : "";
+  let last = before ? before.sources[before.rows[before.rows.length - 1].source][0] : null;
   element.replaceChildren(
     ...chunk.rows.map((row) => {
-      const place = placeOf(chunk, row);
-      const line = lineElement(chunk, row, place !== last);
-      last = place;
+      const line = lineElement(chunk, row, last);
+      last = chunk.sources[row.source][0];
       return line;
     }),
   );
@@ -526,19 +535,10 @@ function drawChunk(number) {
   paint(element);
 }
 
-function placeOf(chunk, row) {
-  const source = chunk.sources[row.source][0];
-  return source ? `${source.path}:${source.line}` : "";
-}
-
-function lineElement(chunk, row, isNewPlace) {
+/** Returns a row with its source line, of which only is shown what is not that of the row before. */
+function lineElement(chunk, row, before) {
   const chain = chunk.sources[row.source];
-  const label = chain.length && isNewPlace && !row.continued ? make("bdi", "", `${chain[0].path}:${chain[0].line}`) : "";
-  const gutter = chain.length ? sourceLink(chain[0].path, chain[0].line, label, "source") : make("span", "source");
-  if (chain.length) {
-    gutter.tabIndex = -1; // the keyboard opens a source by Enter on a token
-    gutter.setAttribute("aria-hidden", "true");
-  }
+  const gutter = chain.length ? gutterLink(chain[0], row.continued ? chain[0] : before) : make("span", "source");
   const tokens = make("div", "tokens");
   tokens.dir = "auto";
   let part = 0;
@@ -554,6 +554,16 @@ function lineElement(chunk, row, isNewPlace) {
   const line = make("div", "line", gutter, tokens);
   line.chain = chain;
   return line;
+}
+
+function gutterLink(source, before) {
+  const isSame = before && before.path === source.path;
+  const label = isSame ? (before.line === source.line ? "" : `${source.line}`) : `${source.path}:${source.line}`;
+  const link = sourceLink(source.path, source.line, make("bdi", "", label), isSame ? "source" : "source path");
+  link.title = `${source.path}:${source.line}`;
+  link.tabIndex = -1; // the keyboard opens a source by Enter on a token
+  link.setAttribute("aria-hidden", "true");
+  return link;
 }
 
 /** Colours the tokens by unit and by what stays cached, and puts the notes of lint at their lines. */
@@ -685,8 +695,9 @@ function describe(span) {
 
 /** Opens the source line of a token in the editor. */
 function openSource(span) {
-  const { chain } = span.closest(".line");
-  if (chain.length) sourceLink(chain[0].path, chain[0].line, "").click();
+  describe(span);
+  const link = find("token").querySelector("a");
+  if (link) link.click();
 }
 
 /** Moves the keyboard to the token above or below, at about the same place. */
