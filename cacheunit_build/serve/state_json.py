@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.diff.results import DiffResult
-from cacheunit_build.domain.editors import editor_address, editor_link
+from cacheunit_build.domain.editors import DEFAULT_EDITOR, editor_address, editor_link
 from cacheunit_build.domain.escaping import one_line
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.diff_cells import row_of
@@ -43,7 +43,7 @@ def state_json(state: WatchState, root: str) -> dict[str, Any]:
     records = [] if state.version is None else state.version.records.values()
     return {
         "project": one_line(settings.project) if settings else "",
-        "editor": editor_link(editor_address(settings.watch.editor), root) if settings else None,
+        "editor": editor_link(editor_address(settings.watch.editor if settings else DEFAULT_EDITOR), root),
         "at": state.at,
         "milliseconds": state.milliseconds,
         "good_at": state.good_at,
@@ -83,7 +83,8 @@ def _comparisons(state: WatchState) -> Iterator[dict[str, Any]]:
 
 def _comparison(name: str, title: str, result: DiffResult | None, problem: str | None) -> dict[str, Any]:
     if result is None:
-        return {"name": name, "title": title, "problem": one_line(problem or "not known yet"), "items": []}
+        reason = problem or "there is no build without faults yet"
+        return {"name": name, "title": title, "problem": one_line(f"not compared: {reason}"), "items": []}
     return {
         "name": name,
         "title": title if name == "save" else one_line(result.against),

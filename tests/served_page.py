@@ -71,9 +71,7 @@ def live_page(project: Project, port: int = 0) -> Iterator[LivePage]:
     session = WatchSession(watched.reopen, 1, lint_gate(), None, watched.last_commit)
     session.compare_with_main(watched.main_branch)
     with PageServer(project.root, port, problems.append) as server:
-        page = LivePage(
-            server=server, builds=ShownBuilds(context, session, server, Selection()), problems=problems
-        )
+        page = LivePage(server=server, builds=ShownBuilds(context, session, server, Selection()), problems=problems)
         page.build()
         yield page
     assert problems == []
