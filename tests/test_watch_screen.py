@@ -56,6 +56,13 @@ STYLE = "templates/style.md.j2"
 A = "templates/a.md.j2"
 
 
+def test_the_address_of_the_page_is_above_the_last_line() -> None:
+    page = "http://127.0.0.1:4599/?token=abcdefghijklmnopqrstuv"
+    lines = screen_lines(WatchState(page=page), 80, 24)
+    assert lines[-2:] == [f"page: {page}", "q or Ctrl-C to quit"]
+    assert len(lines) == 24
+
+
 def git(folder: Path, *arguments: str) -> None:
     """Runs git in a folder, without the settings of this machine."""
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}

@@ -24,11 +24,28 @@ let followed = 0; // the number of the last change that was followed
 
 // Requests
 
+class NoAnswer extends Error {}
+
 /** Returns the JSON at a path; null where the state of the server is another one meanwhile. */
 async function get(path, query = {}) {
-  const response = await fetch(`${path}?${new URLSearchParams(query)}`);
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
-  return response.json();
+  try {
+    const response = await fetch(`${path}?${new URLSearchParams(query)}`);
+    if (response.ok) return await response.json();
+    throw new NoAnswer(`${path}: ${response.status}`);
+  } catch (error) {
+    throw error instanceof NoAnswer ? error : new NoAnswer(`${path}: ${error}`);
+  }
+}
+
+/** Waits for what asks the server; where that does not answer, the page says so. */
+async function answered(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    if (!(error instanceof NoAnswer)) throw error;
+    showConnection("The server does not answer: what you see is its last state.");
+    return null;
+  }
 }
 
 function showConnection(message) {
@@ -61,13 +78,11 @@ async function refresh() {
   try {
     while (isOld) {
       isOld = false;
-      const next = await get("state");
-      if (next.number === undefined) continue; // the first build is not done
+      const next = await answered(get("state"));
+      if (!next || next.number === undefined) continue; // no answer, or the first build is not done
       showConnection("");
-      await show(next);
+      await answered(show(next));
     }
-  } catch {
-    showConnection("The server does not answer: what you see is its last state.");
   } finally {
     refreshing = false;
   }
@@ -133,7 +148,8 @@ function sourceLink(path, line, label, className = "places") {
 }
 
 function sourceAddress(path, line) {
-  const encoded = path.split("/").map(encodeURIComponent).join("/");
+  const whole = path.replace(/[\ud800-\udfff]/gu, "\ufffd"); // a name that is no UTF-8 cannot be in an address
+  const encoded = whole.split("/").map(encodeURIComponent).join("/");
   return (state.editor || "").replace("{path}", () => encoded).replace("{line}", line || 1);
 }
 
@@ -358,7 +374,7 @@ function choose(index, expanded = null) {
     shown = keyOf(node.item.row);
     drawRows();
     const { difference } = node.item;
-    showArtifact(difference ? difference.token : 0);
+    answered(showArtifact(difference ? difference.token : 0));
   }
 }
 
@@ -508,7 +524,7 @@ async function chunkMoved(entries) {
     if (!own || own.elements[number] !== entry.target) continue;
     if (entry.isIntersecting) {
       own.visible.add(number);
-      await load(own, number).catch(() => null);
+      await answered(load(own, number));
       if (own === text && own.visible.has(number) && !entry.target.firstChild) drawChunk(number);
     } else if (entry.target.firstChild && own.visible.has(number)) {
       own.visible.delete(number);
@@ -608,7 +624,7 @@ function noteElement(item) {
 // Lint
 
 async function showLint(query) {
-  const found = await get("lint", query).catch(() => null);
+  const found = await answered(get("lint", query));
   if (!found || query.number !== state.number || keyOf(query) !== shown) return;
   violations = found.items.filter(
     (item) => (!item.target || item.target === query.target) && (!item.variants.length || item.variants.includes(query.prefix)),
@@ -742,7 +758,7 @@ find("list").addEventListener("click", (event) => {
   const row = event.target.closest(".row");
   if (row) choose(Number(row.dataset.index));
 });
-find("text").addEventListener("keydown", textKey);
+find("text").addEventListener("keydown", (event) => answered(textKey(event)));
 find("text").addEventListener("focus", () => {
   if (text && text.tokens !== null) setCurrent(text.current || 0);
 });
