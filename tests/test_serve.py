@@ -334,6 +334,14 @@ def test_a_very_long_line_is_several_rows_and_chunks() -> None:
     assert divided.chunk(2)["ids"] == tuple(range(2 * CHUNK_TOKENS, count))
 
 
+def test_a_token_that_began_in_the_line_before_is_no_token_of_a_very_long_line() -> None:
+    count = CHUNK_TOKENS + 5
+    lines = (line("x\n"), line("ab" * count))
+    expected = [(0, True, 1), (0, False, CHUNK_TOKENS), (CHUNK_TOKENS, True, 5)]
+    offsets = (0, *range(4, 2 * count + 3, 2))
+    assert [(token, begins, len(texts)) for token, begins, texts in rows(lines, offsets)] == expected
+
+
 def test_a_text_without_tokens_is_shown_by_line() -> None:
     text = FramedText(lines=(line("One\n"), line("x" * 9_000)), offsets=())
     divided = token_text(text, ())
@@ -392,6 +400,12 @@ def test_a_port_that_is_taken_is_an_error(project: Project) -> None:
         f"error: port {port} is already in use\n\nhint: --serve 0 uses any free port; --serve PORT another one\n"
     )
     assert not project.path("cacheunit.lock").exists()
+
+
+def test_only_the_loopback_interface_is_listened_at(shop: tuple[Project, LivePage, Client]) -> None:
+    port = int(shop[1].server.address.rpartition(":")[2].partition("/")[0])
+    with pytest.raises(OSError, match="refused|unreachable|timed out|assign"):
+        socket.create_connection(("127.0.0.2", port), timeout=5)
 
 
 def test_a_missing_extra_is_an_error(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

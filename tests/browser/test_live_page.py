@@ -122,6 +122,9 @@ def test_a_save_is_shown_at_its_first_change(shop: Project, open_live: Callable[
         )
         assert "Rule 7: give the origin of each claim." in opened.texts()
         assert page.locator('.row[aria-selected="true"] .state').text_content() == "changed"
+        numbers = dict(zip(page.locator("dt").all_text_contents(), page.locator("dd").all_text_contents(), strict=True))
+        cached, recomputed = (page.locator(f"#text .{name}[data-token]").count() for name in ("cached", "new"))
+        assert (f"{cached}", f"{recomputed}") == (numbers["still cached"], numbers["recomputed"])
 
 
 def test_an_artifact_can_be_compared_with_the_last_save_head_and_the_main_branch(
