@@ -404,7 +404,7 @@ def test_a_port_that_is_taken_is_an_error(project: Project) -> None:
 
 def test_only_the_loopback_interface_is_listened_at(shop: tuple[Project, LivePage, Client]) -> None:
     port = int(shop[1].server.address.rpartition(":")[2].partition("/")[0])
-    with pytest.raises(OSError, match="refused|unreachable|timed out|assign"):
+    with pytest.raises(OSError, match=r"refused|unreachable|timed out|assign"):
         socket.create_connection(("127.0.0.2", port), timeout=5)
 
 
