@@ -500,9 +500,10 @@ def test_a_folder_never_shadows_a_branch_of_the_same_name(repository: Project) -
     assert repository.run("diff", "--against", "./old").out.startswith("against ./old\n")
     assert repository.run("diff", "--against", "./old").err == ""
     slashed = repository.run("diff", "--against", "kept/x")
-    assert slashed.out.startswith("against kept/x\n")
-    assert '"kept/x" is a folder, and a revision too' in slashed.err
-    assert repository.run("diff", "--against", "refs/heads/kept/x").out.startswith("against refs/heads/kept/x (")
+    assert slashed.out.startswith("against kept/x (")
+    assert 'note: "kept/x" is a revision, and a folder too' in slashed.err
+    assert repository.run("diff", "--against", "refs/heads/kept/x").out.startswith("against kept/x (")
+    assert repository.run("diff", "--against", "./kept/x").out.startswith("against ./kept/x\n")
 
 
 def test_in_a_shallow_clone_the_hint_is_the_fetch_that_is_needed(repository: Project, tmp_path: Path) -> None:

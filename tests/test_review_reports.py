@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -233,3 +234,34 @@ def test_explain_names_the_target_whose_rules_changed_and_no_unchanged_vocabular
     assert "vocabulary of target" not in text
     changed = project.run("explain", "a", "--format", "json").json["artifacts"][0]["changed"]
     assert [item["path"] for item in changed] == ["rules of target own"]
+
+
+@pytest.mark.parametrize("command", ["diff", "lint"])
+def test_a_fault_of_the_input_is_in_the_report_of_every_format(
+    shop: Project, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    shop.edit("templates/a.md.j2", "One", "{{ nobody }}")
+    subprocess.run(["git", "init", "-q"], cwd=shop.root, check=True)
+    shop.write({"old/prefixes/a.yaml": "system: a.md.j2\n", "old/templates/a.md.j2": "One.\n"})
+    arguments = [command, *(["--against", "./old"] if command == "diff" else [])]
+    ran = {form: shop.run(*arguments, "--format", form) for form in ("json", "github", "markdown", "gitlab", "text")}
+    assert {form: result.code for form, result in ran.items()} == dict.fromkeys(ran, 2)
+    (error,) = ran["json"].json["errors"]
+    assert (error["path"], error["line"], "nobody" in error["message"]) == ("templates/a.md.j2", 1, True)
+    assert ran["github"].out.startswith("::error file=templates/a.md.j2,line=1::")
+    assert ran["markdown"].out.startswith("### 1 error\n\n- `templates/a.md.j2:1`: ")
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("### 1 error")
+    (issue,) = ran["gitlab"].json
+    assert issue["location"] == {"path": "templates/a.md.j2", "lines": {"begin": 1}}
+    assert (ran["text"].out, ran["gitlab"].err) == ("", ran["text"].err)
+
+
+def test_a_fault_of_the_input_is_a_notification_of_a_sarif_log(shop: Project) -> None:
+    shop.edit("templates/a.md.j2", "One", "{{ nobody }}")
+    ran = shop.run("lint", "--format", "sarif")
+    (run,) = ran.json["runs"]
+    (invocation,) = run["invocations"]
+    assert (ran.code, invocation["executionSuccessful"], run["results"]) == (2, False, [])
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert notification["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}

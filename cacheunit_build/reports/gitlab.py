@@ -96,6 +96,11 @@ def check_gitlab(result: CheckResult, repository_path: RepositoryPath) -> list[d
     )
 
 
+def faults_gitlab(faults: Iterable[Fault], repository_path: RepositoryPath) -> list[dict[str, Any]]:
+    """Returns an issue for each fault of the input; one without a file is shown at the lock."""
+    return _report(_fault_issues(faults, repository_path))
+
+
 def diff_gitlab(diff: DiffResult, repository_path: RepositoryPath) -> list[dict[str, Any]]:
     """Returns an issue for each difference; one whose source line is not known is shown at the lock.
 
