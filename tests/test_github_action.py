@@ -219,7 +219,7 @@ def test_the_action_reports_a_change_and_fails_for_it_only_on_request(changed: P
     assert Path(ran.outputs.pop("report")).read_text(encoding="utf-8") == ran.summary
     sarif = json.loads(Path(ran.outputs.pop("sarif")).read_bytes())
     assert {result["ruleId"] for result in sarif["runs"][0]["results"]} >= {"CU403"}
-    assert re.fullmatch(r"one-time \+?\S+( USD)?, \+\S+( USD)? per 1M requests.*", ran.outputs.pop("cost"))
+    assert re.fullmatch(r"\S+ USD per 1,000 requests to each at 10 hits per miss", ran.outputs.pop("cost"))
     recomputed = sum(item["recomputed"] or 0 for item in changed.run("diff", "--format", "json").json["changes"])
     assert ran.outputs == {
         "changed": "true",
