@@ -372,8 +372,12 @@ def test_changes_are_reported_as_markdown_and_as_annotations(
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     notices = project.run("diff", "--against", copy, "--format", "github").out.splitlines()
-    assert [line.partition("::a@")[0] for line in notices] == [
-        "::notice file=templates/deep/macros.j2,line=4,title=prompt cache"
+    assert notices == [
+        (
+            "::notice file=templates/deep/macros.j2,line=4,title=prompt cache::"
+            "text edited: a ×2, b for chat: 16…272 tokens still cached, 16…272 recomputed"
+        ),
+        "::notice title=prompt cache::+0 tokens in 3 artifacts, +0 EUR per 1,000 requests to each at 10 hits per miss",
     ]
     assert summary.read_text(encoding="utf-8").strip() == markdown.strip()
 
@@ -500,9 +504,10 @@ def test_a_folder_never_shadows_a_branch_of_the_same_name(repository: Project) -
     assert repository.run("diff", "--against", "./old").out.startswith("against ./old\n")
     assert repository.run("diff", "--against", "./old").err == ""
     slashed = repository.run("diff", "--against", "kept/x")
-    assert slashed.out.startswith("against kept/x\n")
-    assert '"kept/x" is a folder, and a revision too' in slashed.err
-    assert repository.run("diff", "--against", "refs/heads/kept/x").out.startswith("against refs/heads/kept/x (")
+    assert slashed.out.startswith("against kept/x (")
+    assert 'note: "kept/x" is a revision, and a folder too' in slashed.err
+    assert repository.run("diff", "--against", "refs/heads/kept/x").out.startswith("against kept/x (")
+    assert repository.run("diff", "--against", "./kept/x").out.startswith("against ./kept/x\n")
 
 
 def test_in_a_shallow_clone_the_hint_is_the_fetch_that_is_needed(repository: Project, tmp_path: Path) -> None:
@@ -585,7 +590,10 @@ def test_an_estimate_is_labelled_and_decides_nothing_within_its_margin(project: 
     changed = changes(project.run("diff", "--against", copy, "--format", "json"))
     assert {name: item["still_cached"] for name, item in changed.items()} == {"short": 0, "near": 0, "long": 0}
     assert {item["counted"] for item in changed.values()} == {"estimate"}
-    assert changed["near"]["unknown"] is None  # a longer text is another block, of which nothing is served
+    assert changed["near"]["unknown"].startswith(
+        "the cost is unknown: the minimum is within the margin of the estimate"
+    )
+    assert changed["long"]["unknown"] is None
     assert changed["near"]["cost"]["one_time"] is None
     assert changed["long"]["first_change"]["unit"] is None
     assert "~" in project.run("diff", "--against", copy).out

@@ -462,3 +462,45 @@ def test_a_change_of_one_partial_in_600_artifacts_fits_one_screen(
     assert max(map(len, lines)) <= columns
     assert "200 prefixes" in ran.out
     assert len(project.run("diff", "--against", copy, "--format", "json").json["changes"]) == 600
+
+
+@pytest.fixture
+def padded(project: Project) -> tuple[Project, Path]:
+    """Returns a padded project with a tool call in its examples, for two targets, and a copy of it."""
+    tool = '{"name": "find", "description": "Finds.", "parameters": {"type": "object", "properties": {"id": {}}}}'
+    project.write(
+        {
+            "cacheunit.toml": 'targets = ["deepseek-v4", "anthropic-1024"]\n',
+            "prefixes/a.yaml": "system: a.j2\npadding: always\ntools: [tools.json]\nexamples:\n"
+            "- {role: user, text: Where is it?}\n"
+            "- {role: assistant, tool_calls: [{name: find, arguments: {id: 7}}]}\n"
+            "- {role: tool, text: There.}\n"
+            "- {role: assistant, text: It is there.}\n",
+            "templates/a.j2": "You find things.\n",
+            "tools.json": f"[{tool}]\n",
+        }
+    )
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    return project, copy
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "words"),
+    [
+        ("prefixes/a.yaml", "It is there.", "It is over there as you can see.", "example 4 edited"),
+        ("prefixes/a.yaml", "id: 7", "id: 8123456", "example 2 edited"),
+        ("tools.json", "Finds.", "Finds what you name.", "tool find description edited"),
+    ],
+)
+def test_where_padding_changes_with_what_stands_behind_it_that_is_the_cause(
+    padded: tuple[Project, Path], path: str, old: str, new: str, words: str
+) -> None:
+    project, copy = padded
+    project.edit(path, old, new)
+    report = project.run("diff", "--against", copy, "--format", "json").json
+    assert [cause["what"] for cause in report["causes"]] == [words]
+    assert {change["target"]: change["what"] for change in report["changes"]} == {
+        "anthropic-1024": words,
+        "deepseek-v4": words,
+    }

@@ -100,9 +100,9 @@ def test_names_and_a_target_select_what_is_linted(shop: Project) -> None:
 
 def test_all_faults_are_reported_where_a_project_does_not_compile(shop: Project) -> None:
     shop.write({"prefixes/b.yaml": "system: no.md.j2\n", "prefixes/c.yaml": "sistem: a.md.j2\n"})
-    for form in ("text", "json", "sarif"):
-        ran = shop.run("lint", "--format", form)
-        assert (ran.code, ran.out, ran.err.count("error: ")) == (2, "", 2), ran.err
+    ran = shop.run("lint")
+    assert (ran.code, ran.out, ran.err.count("error: ")) == (2, "", 2), ran.err
+    assert len(shop.run("lint", "--format", "json").json["errors"]) == 2
 
 
 def test_lint_writes_nothing(shop: Project) -> None:

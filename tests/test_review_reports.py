@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,11 +107,12 @@ def test_diff_annotates_added_removed_and_renamed_prefixes(shop: Project) -> Non
     shop.path("prefixes/a.yaml").rename(shop.path("prefixes/z.yaml"))
     shop.path("prefixes/b.yaml").unlink()
     shop.write({"prefixes/c.yaml": "system: c.md.j2\n", "templates/c.md.j2": "Three.\n"})
-    notices = shop.run("diff", "--against", old, "--format", "github").out.splitlines()
+    *notices, decision = shop.run("diff", "--against", old, "--format", "github").out.splitlines()
+    assert decision.startswith("::notice title=prompt cache::+0 tokens in 3 artifacts, ")
     assert [notice.removeprefix("::notice file=").replace(",title=prompt cache::", " ") for notice in notices] == [
-        "cacheunit.lock,line=1 b for deepseek-v4, removed",
-        "prefixes/c.yaml,line=1 c for deepseek-v4, added: 0 tokens still cached, 4 recomputed",
-        "prefixes/z.yaml,line=1 z for deepseek-v4, renamed: 4 tokens still cached, 0 recomputed",
+        "cacheunit.lock,line=1 removed: b for deepseek-v4",
+        "prefixes/c.yaml,line=1 added: c for deepseek-v4: 0 tokens still cached, 4 recomputed",
+        "prefixes/z.yaml,line=1 renamed: z for deepseek-v4: 4 tokens still cached, 0 recomputed",
     ]
 
 
@@ -158,13 +160,13 @@ def test_outputs_of_diff_have_the_numbers_of_its_report(
     (change,) = (
         item for item in shop.run("diff", "--against", old, "--format", "json").json["changes"] if item["cost"]
     )
-    money = change["cost"]["money"]
+    decision = shop.run("diff", "--against", old, "--format", "json").json["summary"]["decision"]
     assert outputs_of((tmp_path / "outputs").read_text(encoding="utf-8")) == {
         "changed": "true",
         "affected": '["a"]',
         "still-cached": str(change["still_cached"]),
         "recomputed": str(change["recomputed"]),
-        "cost": f"one-time {money['one_time']:+,.4g} EUR\\nx=1, {money['per_million']:+,.4g} EUR\\nx=1 per 1M requests",
+        "cost": decision.partition(" artifacts, ")[2].replace("\n", "\\n"),
     }
 
 
@@ -233,3 +235,34 @@ def test_explain_names_the_target_whose_rules_changed_and_no_unchanged_vocabular
     assert "vocabulary of target" not in text
     changed = project.run("explain", "a", "--format", "json").json["artifacts"][0]["changed"]
     assert [item["path"] for item in changed] == ["rules of target own"]
+
+
+@pytest.mark.parametrize("command", ["diff", "lint"])
+def test_a_fault_of_the_input_is_in_the_report_of_every_format(
+    shop: Project, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    shop.edit("templates/a.md.j2", "One", "{{ nobody }}")
+    subprocess.run(["git", "init", "-q"], cwd=shop.root, check=True)
+    shop.write({"old/prefixes/a.yaml": "system: a.md.j2\n", "old/templates/a.md.j2": "One.\n"})
+    arguments = [command, *(["--against", "./old"] if command == "diff" else [])]
+    ran = {form: shop.run(*arguments, "--format", form) for form in ("json", "github", "markdown", "gitlab", "text")}
+    assert {form: result.code for form, result in ran.items()} == dict.fromkeys(ran, 2)
+    (error,) = ran["json"].json["errors"]
+    assert (error["path"], error["line"], "nobody" in error["message"]) == ("templates/a.md.j2", 1, True)
+    assert ran["github"].out.startswith("::error file=templates/a.md.j2,line=1::")
+    assert ran["markdown"].out.startswith("### 1 error\n\n- `templates/a.md.j2:1`: ")
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("### 1 error")
+    (issue,) = ran["gitlab"].json
+    assert issue["location"] == {"path": "templates/a.md.j2", "lines": {"begin": 1}}
+    assert (ran["text"].out, ran["gitlab"].err) == ("", ran["text"].err)
+
+
+def test_a_fault_of_the_input_is_a_notification_of_a_sarif_log(shop: Project) -> None:
+    shop.edit("templates/a.md.j2", "One", "{{ nobody }}")
+    ran = shop.run("lint", "--format", "sarif")
+    (run,) = ran.json["runs"]
+    (invocation,) = run["invocations"]
+    assert (ran.code, invocation["executionSuccessful"], run["results"]) == (2, False, [])
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert notification["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}

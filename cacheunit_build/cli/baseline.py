@@ -2,14 +2,15 @@
 
 value           is                                          compared with
 main            a branch, and a folder                      the branch, with a note
+origin/main     a branch, and a folder                      the branch, with a note
 ./main          a folder                                    the folder
-old/main        a folder, and a branch                      the folder, with a note
-refs/heads/main a branch                                    the branch
+old             a folder                                    the folder
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,15 +26,13 @@ from cacheunit_build.domain.protocols import OldVersion
 from cacheunit_build.lockfile.format import parse_lock
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cacheunit_build.adapters.git.revision import Revision
     from cacheunit_build.cli.context import OpenProject
     from cacheunit_build.domain.protocols import SourceFiles
 
 
 def find_baseline(folder: Path, project: OpenProject, against: str | None) -> Baseline:
-    """Returns what to compare with: a revision, else a folder or file of that name; with a separator, a path first.
+    """Returns what to compare with: a revision, else a folder or file of that name; what begins with `./` is a path.
 
     Args:
         folder: the working folder, to which paths are relative.
@@ -51,15 +50,17 @@ def find_baseline(folder: Path, project: OpenProject, against: str | None) -> Ba
     path = folder / against
     if not path.is_dir() and not path.is_file():
         return _of_revision(project, repository, repository.revision(against, "revision, file or folder"))
-    kind, revision = "folder" if path.is_dir() else "file", repository.find(against)
+    revision = None if _is_path(against) else repository.find(against)
     if revision is None:
         return _of_path(project, path, against)
-    if "/" in against or os.sep in against:
-        other = f'use "refs/heads/{against}" for the branch'
-        note = f'"{against}" is a {kind}, and a revision too: compared with the {kind}; {other}'
-        return _of_path(project, path, against, note)
+    kind = "folder" if path.is_dir() else "file"
     note = f'"{against}" is a revision, and a {kind} too: compared with the revision; use "./{against}" for the {kind}'
     return _of_revision(project, repository, revision, note)
+
+
+def _is_path(against: str) -> bool:
+    """Returns whether a value is written as a path: `./old`, `../old`, or from the root of the file system."""
+    return Path(against).is_absolute() or against.replace(os.sep, "/").partition("/")[0] in (".", "..")
 
 
 def last_commit(project: OpenProject, repository: Repository) -> Baseline:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from cacheunit_build.cli.output import output_width, print_escaped
+from cacheunit_build.cli.context import WRONG_INPUT
+from cacheunit_build.cli.output import output_width, print_escaped, print_faults
 from cacheunit_build.cli.output_file import write_report
-from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.escaping import json_text
 
 if TYPE_CHECKING:
@@ -66,6 +68,46 @@ def print_code_quality(
 
     context.remark(*layout(blocks, output_width()))
     write_report(context, json_text(issues), output)
+
+
+def report_faults(context: Context, form: str, error: CacheunitError, output: str | None = None) -> int:
+    """Prints the faults of the input as a report in the format, where it has a place for them; returns the exit code.
+
+    Args:
+        context: the context of the command.
+        form: the format of the report.
+        error: the faults.
+        output: the file that the report is to be written to.
+
+    Raises:
+        CacheunitError: these faults, in a format that has no place for them.
+    """
+    from cacheunit_build.reports.check import faults_markdown
+    from cacheunit_build.reports.formatting import faults_json
+
+    if form == "json":
+        write_report(context, json_text({"errors": faults_json(error.faults)}), output)
+    elif form == "markdown":
+        write_report(context, faults_markdown(error.faults), output)
+    elif form == "github":
+        from cacheunit_build.reports.github import fault_annotations
+
+        print_escaped(fault_annotations(error.faults, context.repository_path))
+        append_job_summary(faults_markdown(error.faults))
+    elif form == "gitlab":
+        from cacheunit_build.reports.gitlab import faults_gitlab
+
+        print_faults(error.faults)
+        write_report(context, json_text(faults_gitlab(error.faults, context.repository_path)), output)
+    elif form == "sarif":
+        from cacheunit_build.reports.sarif import faults_sarif
+
+        print_faults(error.faults)
+        folder = context.repository_path("").rstrip("/")
+        write_report(context, json_text(faults_sarif(error.faults, folder, version("cacheunit-build"))), output)
+    else:
+        raise error
+    return WRONG_INPUT
 
 
 def append_job_summary(markdown: str) -> None:

@@ -212,16 +212,23 @@ class ArtifactDiff:
         )
 
     def _part(self, old: Artifact, new: Artifact, offset: int) -> Part:
-        """Returns the part of the request in which the model first reads something else."""
-        if self._system_text_differs_first(old, new):
-            ends = [len(artifact.text.decode()) - len(artifact.padding_text) for artifact in (old, new)]
-            return "padding" if all(offset >= end for end in ends) else "system"
+        """Returns the part of the request in which the model first reads something else.
+
+        Padding, whose length depends on everything else, is named only where nothing else changed.
+        """
+        ends = [len(artifact.text.decode()) - len(artifact.padding_text) for artifact in (old, new)]
+        differs = self._system_text_differs_first(old, new)
+        in_padding = all(offset >= end for end in ends)
+        if differs and not in_padding:
+            return "system"
         if old.tools != new.tools:
             return "tools"
         if old.options != new.options:
             return "options"
         if self._old.turns(old) != self._new.turns(new):
             return "examples"
+        if differs:
+            return "padding"
         same_text = old.framed_prefix == new.framed_prefix and self._old.ids(old) == self._new.ids(new)
         same_format = self._old.target(old).target.request == self._new.target(new).target.request
         return "cache" if same_text and same_format and old.content != new.content else "frame"

@@ -123,7 +123,7 @@ def _tool_action(old: Tool | None, new: Tool | None) -> str | None:
 
 def example_words(old: Sequence[Turn], new: Sequence[Turn]) -> str:
     """Returns how the messages of worked examples changed, numbered from 1: `example 2 edited, example 5 added`."""
-    was, now = ([json.dumps(asdict(turn)) for turn in turns] for turns in (old, new))
+    was, now = (list(map(_message, turns)) for turns in (old, new))
     if Counter(was) == Counter(now):
         return "examples reordered"
     numbers: dict[str, list[str]] = {}
@@ -139,6 +139,12 @@ def example_words(old: Sequence[Turn], new: Sequence[Turn]) -> str:
         for action, indexes in ranges.items():
             numbers.setdefault(action, []).extend(str(index + 1) for index in indexes)
     return ", ".join(_counted("example", own, action) for action, own in numbers.items() if own)
+
+
+def _message(turn: Turn) -> str:
+    """Returns what a message itself has: of the result of a call, not the call's arguments."""
+    result_of = None if turn.result_of is None else turn.result_of.id
+    return json.dumps([turn.role, turn.text, [asdict(call) for call in turn.calls], result_of])
 
 
 def option_words(old: Artifact, new: Artifact) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.diff.artifact_diff import ArtifactDiff
 from cacheunit_build.diff.change_words import ADDED, REMOVED, RENAMED, UNKNOWN, entry_words, target_words
 from cacheunit_build.diff.renames import bytes_of, same_bytes, similar
-from cacheunit_build.diff.request_price import request_price
+from cacheunit_build.diff.request_price import request_price, why_unpriced
 from cacheunit_build.diff.results import Difference
 from cacheunit_build.domain.file_names import LOCK_VERSION, manifest_path
 from cacheunit_build.domain.lock import Lock
@@ -149,7 +149,12 @@ class Comparison:
             return difference
         old = self._price(self._old_lock, difference.target, difference.old)
         new = self._price(self._new_lock, difference.target, difference.new)
-        return difference if old is None or new is None else replace(difference, mean_price=new - old)
+        if old is not None and new is not None:
+            return replace(difference, mean_price=new - old)
+        lock, entry = (self._new_lock, difference.new) if new is None else (self._old_lock, difference.old)
+        if entry is None or difference.why is not None:
+            return difference
+        return replace(difference, why=why_unpriced(lock.targets[difference.target].cache, entry))
 
     def _price(self, lock: Lock, target: str, entry: LockEntry | None) -> float | None:
         """Returns the mean price of an artifact in a request; 0 for one that does not exist, None where unknown."""

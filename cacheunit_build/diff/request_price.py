@@ -32,3 +32,12 @@ def request_price(rule: CacheRule, entry: LockEntry, hits_per_miss: int) -> floa
     if cost.per_million is None or cost.one_time is None:
         return None
     return cost.per_million / MILLION + cost.one_time / (hits_per_miss + 1)
+
+
+def why_unpriced(rule: CacheRule, entry: LockEntry) -> str:
+    """Returns why `request_price` is unknown."""
+    if not rule.is_known:
+        return "the cost is unknown, since the target's cache rule is"
+    if rule.predict(entry).tokens is None:
+        return "the cost is unknown: the minimum is within the margin of the estimate, so it may be cached or not"
+    return "the cost is unknown, since prices of the target's cache are"

@@ -207,12 +207,12 @@ def _names(prefixes: Sequence[str]) -> str:
 
 def _unknown_lines(diff: DiffResult) -> Iterator[str]:
     """Yields each reason why something is unknown, with the artifacts that it is about."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, list[Difference]] = {}
     for item in diff.differences:
         if item.why is not None:
-            reasons.setdefault(item.why, []).append(item.prefix)
-    for why, names in reasons.items():
-        yield f"{_names(names)}: {why}"
+            reasons.setdefault(item.why, []).append(item)
+    for why, items in reasons.items():
+        yield f"{_names([item.prefix for item in items])} for {fold_targets(item.target for item in items)}: {why}"
 
 
 def _price_lines(diff: DiffResult) -> Iterator[str]:

@@ -71,12 +71,20 @@ class Summary:
         sign = "~" if self.estimated else ""
         tokens = self.new_tokens - self.old_tokens
         counted = f"{sign}{tokens:+,} {'token' if abs(tokens) == 1 else 'tokens'} in {plural(self.changed, 'artifact')}"
-        rate = f"at {plural(self.hits_per_miss, 'hit')} per miss"
+        return f"{counted}, {self.cost_text}"
+
+    @property
+    def cost_text(self) -> str:
+        """How the cost of requests changes: `+0.0031 USD per 1,000 requests to each at 10 hits per miss`."""
+        if not self.changed:
+            return ""
         if self.cost.unknown == self.changed:
-            return f"{counted}, cost per {REQUESTS:,} requests unknown"
+            return f"cost per {REQUESTS:,} requests unknown"
+        sign = "~" if self.estimated else ""
         to_each = "" if self.changed == 1 else " to each"
+        rate = f"at {plural(self.hits_per_miss, 'hit')} per miss"
         left_out = f" ({self.cost.unknown:,} of unknown cost left out)" if self.cost.unknown else ""
-        return f"{counted}, {amounts_text(self.cost, sign)} per {REQUESTS:,} requests{to_each} {rate}{left_out}"
+        return f"{amounts_text(self.cost, sign)} per {REQUESTS:,} requests{to_each} {rate}{left_out}"
 
 
 def summary(diff: DiffResult) -> Summary:

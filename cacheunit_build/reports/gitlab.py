@@ -16,7 +16,7 @@ from cacheunit_build.domain.escaping import one_line
 from cacheunit_build.domain.file_names import LOCK_FILE, readable_name
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.reports.check import deviation_text, drift_place, drift_sentence
-from cacheunit_build.reports.diff_places import difference_place, difference_sentence
+from cacheunit_build.reports.diff_places import cause_sentence, differences_by_cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -96,24 +96,28 @@ def check_gitlab(result: CheckResult, repository_path: RepositoryPath) -> list[d
     )
 
 
+def faults_gitlab(faults: Iterable[Fault], repository_path: RepositoryPath) -> list[dict[str, Any]]:
+    """Returns an issue for each fault of the input; one without a file is shown at the lock."""
+    return _report(_fault_issues(faults, repository_path))
+
+
 def diff_gitlab(diff: DiffResult, repository_path: RepositoryPath) -> list[dict[str, Any]]:
-    """Returns an issue for each difference; one whose source line is not known is shown at the lock.
+    """Returns an issue for each cause; one whose source line is not known is shown at the lock.
 
     Args:
         diff: the result.
         repository_path: path in the project -> path in the repository.
     """
-    places = ((item, difference_place(item)) for item in diff.differences)
     return _report(
         _Issue(
-            check=f"prompt-cache-{item.kind}",
-            description=difference_sentence(item),
+            check=f"prompt-cache-{items[0].kind}",
+            description=cause_sentence(items),
             level="info",
             path=repository_path(LOCK_FILE if place is None else place.path),
             line=1 if place is None else place.line,
-            subject=f"{item.prefix}\n{item.target}",
+            subject="\n".join(sorted({item.prefix.partition("@")[0] for item in items})),
         )
-        for item, place in places
+        for place, items in differences_by_cause(diff)
     )
 
 

@@ -77,11 +77,15 @@ def _table_hints(violations: Iterable[Violation]) -> dict[str, str]:
 
 
 def summary(result: LintResult) -> str:
-    """Returns how many violations of each severity there are: `1 error, 2 warnings, 0 info`."""
+    """Returns how many violations of each severity there are: `1 error, 2 warnings, 0 info`.
+
+    Where only warnings make the run fail, that is said.
+    """
     if not result.violations:
         return "ok: no violations"
     counts = [plural(result.count("error"), "error"), plural(result.count("warning"), "warning")]
-    return ", ".join([*counts, f"{result.count('info'):,} info"])
+    fail = "; warnings fail (strict)" if not result.ok and not result.count("error") else ""
+    return ", ".join([*counts, f"{result.count('info'):,} info"]) + fail
 
 
 def lint_json(result: LintResult) -> dict[str, Any]:

@@ -207,7 +207,8 @@ def summary_text(result: LogResult) -> str:
     indexes = {point.index for item in result.artifacts for point in item.points if point.kind != "start"}
     if not indexes:
         return f"no change since {result.commits[result.start].commit.date}"
-    first, last = (result.commits[index].commit.date for index in (min(indexes), max(indexes)))
+    dates = [result.commits[index].commit.date for index in indexes]
+    first, last = min(dates), max(dates)
     days = f"on {first}" if first == last else f"from {first} to {last}"
     what = "this artifact" if len(result.artifacts) == 1 else "these artifacts"
     return f"{plural(len(indexes), 'commit')} changed {what} {days}"

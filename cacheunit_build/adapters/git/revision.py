@@ -80,7 +80,7 @@ class Repository:
         commit = self._commit(name)
         if commit is None:
             return None
-        label = commit[:7] if commit.startswith(name) else f"{name} ({commit[:7]})"
+        label = commit[:7] if commit.startswith(name) else f"{_short_name(name)} ({commit[:7]})"
         return Revision(commit=commit, label=label)
 
     def _missing_revision_hint(self, name: str, expected: str) -> str:
@@ -91,7 +91,7 @@ class Repository:
             return did_you_mean(name, names) or f"expected {expected}"
         if set(name) & set("~^@:") or name.startswith("HEAD"):
             return 'this clone is shallow: run "git fetch --unshallow origin"'
-        branch = name.removeprefix("origin/")
+        branch = _short_name(name).removeprefix("origin/")
         return f'this clone is shallow: run "git fetch --depth=1 origin {branch}", then compare with FETCH_HEAD'
 
     def base(self) -> Revision:
@@ -169,3 +169,10 @@ class Repository:
     def is_shallow(self) -> bool:
         """Whether older commits are missing in this clone."""
         return git_output(self._root, "rev-parse", "--is-shallow-repository") == b"true\n"
+
+
+def _short_name(name: str) -> str:
+    """Returns a branch or tag without what its full name begins with: `refs/remotes/origin/main` -> `origin/main`."""
+    for kind in ("refs/heads/", "refs/remotes/", "refs/tags/"):
+        name = name.removeprefix(kind)
+    return name

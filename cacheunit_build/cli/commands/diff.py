@@ -10,7 +10,8 @@ from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, wit
 from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
 from cacheunit_build.cli.output import print_faults, print_text
 from cacheunit_build.cli.output_file import output_option, write_blocks, write_report
-from cacheunit_build.cli.pull_request_output import print_code_quality, print_github_diff
+from cacheunit_build.cli.pull_request_output import print_code_quality, print_github_diff, report_faults
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.escaping import json_text
 
 if TYPE_CHECKING:
@@ -53,10 +54,13 @@ def diff(
         raise click.UsageError("--names and --text print text: they exclude another --format")
     if output is not None and (only_names or form == "github"):
         raise click.UsageError("--output is for a report: it excludes --names and --format github")
-    project = context.project()
-    baseline = find_baseline(context.folder, project, against)
-    with ProgressBar(context) as progress:
-        result = compare(project.adapters, baseline, selection, progress=progress, jobs=jobs)
+    try:
+        project = context.project()
+        baseline = find_baseline(context.folder, project, against)
+        with ProgressBar(context) as progress:
+            result = compare(project.adapters, baseline, selection, progress=progress, jobs=jobs)
+    except CacheunitError as error:
+        return report_faults(context, form, error, output)
     result = with_prices(context, result, model)
     _print_remarks(context, result, form)
     if only_names:

@@ -11,7 +11,8 @@ from cacheunit_build.cli.changed_since import narrowed
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
 from cacheunit_build.cli.options import format_options, selection_options, since_option
 from cacheunit_build.cli.output import print_blocks, print_escaped, print_json
-from cacheunit_build.cli.pull_request_output import append_job_summary, print_code_quality
+from cacheunit_build.cli.pull_request_output import append_job_summary, print_code_quality, report_faults
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from cacheunit_build.domain.selection import Selection
@@ -64,13 +65,13 @@ def lint(
     options = LintOptions(rules=select_rules(select, ignore), strict=strict)
     if list_rules:
         return _list_rules(form)
-    changed = narrowed(context, selection, since)
-    if fix or only_diff:
-        return _fix(context, changed, options, form, only_diff=only_diff)
-    if changed is None:
-        _print_result(context, LintResult(violations=()), form)
-        return OK
-    result = _lint(context, changed, options)
+    try:
+        changed = narrowed(context, selection, since)
+        if fix or only_diff:
+            return _fix(context, changed, options, form, only_diff=only_diff)
+        result = LintResult(violations=()) if changed is None else _lint(context, changed, options)
+    except CacheunitError as error:
+        return report_faults(context, form, error)
     _print_result(context, result, form)
     return OK if result.ok else DIFFERENT
 
