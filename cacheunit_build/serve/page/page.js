@@ -3,7 +3,7 @@
 
 const ROW_HEIGHT = 46; // pixels of a row of the list, as in page.css
 const MOST_EXPANDED = 200; // artifacts up to which everything in the list is expanded
-const RETRY_MILLISECONDS = 5000;
+const RETRY_MILLISECONDS = 2000;
 const LINT_MILLISECONDS = 400; // lint waits until the author pauses
 
 const find = (id) => document.getElementById(id);
