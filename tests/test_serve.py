@@ -193,6 +193,22 @@ def test_a_row_has_the_chain_of_its_sources(shop: tuple[Project, LivePage, Clien
     ]
 
 
+def test_each_token_has_its_own_source(project: Project) -> None:
+    project.write({**SHOP, "templates/review.j2": "You review\n{%- include 'guess.j2' %} Then stop.\n"})
+    with live_page(project) as live:
+        client = Client(live)
+        _, (chunk,) = client.text("shop/review", "small")
+        client.page.close()
+    first = {}
+    for row in chunk["rows"]:
+        chains = [chunk["sources"][source] for count, source in row["sources"] for _ in range(count)]
+        first |= {text: chain[:1] for text, chain in zip(row["texts"], chains, strict=True)}
+    assert first[" review"] == [{"path": "templates/review.j2", "line": 1}]
+    assert first[" since"] == [{"path": "templates/guess.j2", "line": 1}]
+    assert first[" stop"] == [{"path": "templates/review.j2", "line": 2}]
+    assert first["<｜User｜>"] == []
+
+
 def test_what_belongs_to_another_state_is_no_answer(shop: tuple[Project, LivePage, Client]) -> None:
     project, live, client = shop
     query = {"prefix": "shop/review", "target": "small", "number": client.get("state")["number"]}

@@ -13,7 +13,7 @@ The runs of a system text "Be kind.\nBe brief." of a.j2 in a frame, in units of 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -68,19 +68,6 @@ class TextLine:
     sources: SourceChain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FramedText:
-    """The text that the model reads of an artifact.
-
-    Attributes:
-        lines: its lines.
-        offsets: the first character of each token, then the length of the text; empty for an estimate.
-    """
-
-    lines: tuple[TextLine, ...]
-    offsets: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class _Span:
     """Characters of one part, from `start` to `end`, with the map of their source lines if they have one."""
@@ -89,6 +76,51 @@ class _Span:
     end: int
     part: TextPart
     source_map: SourceMap | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSources:
+    """The source lines of the characters of a text.
+
+    Attributes:
+        spans: the parts of the text.
+        tools: the first character at which each tool is named, and its line in the sources.
+    """
+
+    spans: tuple[_Span, ...] = ()
+    tools: tuple[tuple[int, SourceChain], ...] = ()
+
+    def of(self, start: int, end: int) -> SourceChain:
+        """Returns the source lines of the first of some characters that comes from the sources; none of padding.
+
+        Args:
+            start: the first character.
+            end: the one behind the last.
+        """
+        for span in self.spans:
+            place = max(span.start, start)
+            if place >= min(span.end, end):
+                continue
+            if span.source_map is not None:
+                return span.source_map.at(place - span.start)
+            if span.part == "tools":
+                return next((chain for first, chain in reversed(self.tools) if first < end), ())
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FramedText:
+    """The text that the model reads of an artifact.
+
+    Attributes:
+        lines: its lines.
+        offsets: the first character of each token, then the length of the text; empty for an estimate.
+        sources: the source lines of its characters.
+    """
+
+    lines: tuple[TextLine, ...]
+    offsets: tuple[int, ...]
+    sources: TextSources = field(default=TextSources(), compare=False, repr=False)
 
 
 def framed_text(snapshot: Snapshot, artifact: Artifact, still_cached: int | None = None) -> FramedText:
@@ -101,17 +133,17 @@ def framed_text(snapshot: Snapshot, artifact: Artifact, still_cached: int | None
     """
     text = artifact.framed_prefix
     offsets = _token_offsets(snapshot, artifact)
-    spans = list(_spans(snapshot, artifact))
+    spans = tuple(_spans(snapshot, artifact))
     marks = _Marks(artifact, offsets, still_cached)
-    tools = list(_tool_starts(artifact, spans))
+    sources = TextSources(spans=spans, tools=tuple(_tool_starts(artifact, spans)))
     lines = []
     start = 0
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
         runs = tuple(_runs(text, (start, end), spans, marks))
-        lines.append(TextLine(runs=runs, sources=_sources(spans, tools, start, end)))
+        lines.append(TextLine(runs=runs, sources=sources.of(start, end)))
         start = end
-    return FramedText(lines=tuple(lines), offsets=offsets)
+    return FramedText(lines=tuple(lines), offsets=offsets, sources=sources)
 
 
 class _Marks:
@@ -238,16 +270,3 @@ def _tool_starts(artifact: Artifact, spans: Iterable[_Span]) -> Iterator[tuple[i
             if found >= 0:
                 yield found, (SourceLine(path=tool.path, line=tool.line or 1), listed)
                 place = found + len(tool.name)
-
-
-def _sources(spans: Iterable[_Span], tools: Sequence[tuple[int, SourceChain]], start: int, end: int) -> SourceChain:
-    """Returns the source lines of the first character of a line that comes from the sources; none of padding."""
-    for span in spans:
-        place = max(span.start, start)
-        if place >= min(span.end, end):
-            continue
-        if span.source_map is not None:
-            return span.source_map.at(place - span.start)
-        if span.part == "tools":
-            return next((chain for first, chain in reversed(tools) if first < end), ())
-    return ()

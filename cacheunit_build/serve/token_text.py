@@ -13,16 +13,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cacheunit_build.reports.text_diff import show_characters, show_white_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cacheunit_build.diff.framed_text import FramedText, TextLine
+    from cacheunit_build.diff.framed_text import FramedText, TextLine, TextSources
     from cacheunit_build.domain.source_map import SourceChain
 
+Name = TypeVar("Name", str, int)
 CHUNK_TOKENS = 1_000
 """About as many tokens has a chunk: several cache units, and more than a screen."""
 CHUNK_CHARACTERS = 4_000
@@ -41,6 +42,7 @@ class TokenRow:
         texts: the characters of each of its tokens as they are shown; of a token within a character none.
         parts: for each run of tokens, their number and the part of the request that they are of.
         sources: the source line, then those that bring it into the text; empty where unknown.
+        start: the index of its first character in the text.
         length: the number of characters.
     """
 
@@ -50,6 +52,7 @@ class TokenRow:
     texts: tuple[str, ...]
     parts: tuple[tuple[int, str], ...]
     sources: SourceChain
+    start: int
     length: int
 
     def json(self) -> dict[str, Any]:
@@ -70,10 +73,14 @@ class TokenText:
     Attributes:
         chunks: its rows, in chunks.
         ids: the id of each token; empty where tokens are not known.
+        offsets: the first character of each token, then the length of the text; empty where tokens are not known.
+        sources: the source lines of its characters.
     """
 
     chunks: tuple[tuple[TokenRow, ...], ...]
     ids: tuple[int, ...]
+    offsets: tuple[int, ...]
+    sources: TextSources
 
     def index(self) -> list[dict[str, Any]]:
         """Returns the first token, the number of rows and of characters of each chunk as JSON values."""
@@ -85,14 +92,29 @@ class TokenText:
     def chunk(self, number: int) -> dict[str, Any]:
         """Returns the rows of a chunk as JSON values, with its source lines and the ids of its tokens."""
         rows = self.chunks[number]
-        chains = list(dict.fromkeys(row.sources for row in rows))
-        places = {chain: index for index, chain in enumerate(chains)}
+        chains = [list(self._chains(row)) for row in rows]
+        places: dict[SourceChain, int] = {}
+        for row, own in zip(rows, chains, strict=True):
+            for chain in (row.sources, *own):
+                places.setdefault(chain, len(places))
         first, last = rows[0].token, rows[-1]
         return {
-            "rows": [{**row.json(), "source": places[row.sources]} for row in rows],
-            "sources": [[{"path": item.path, "line": item.line} for item in chain] for chain in chains],
+            "rows": [
+                {**row.json(), "source": places[row.sources], "sources": list(_run_lengths([places[c] for c in own]))}
+                for row, own in zip(rows, chains, strict=True)
+            ],
+            "sources": [[{"path": item.path, "line": item.line} for item in chain] for chain in places],
             "ids": () if first is None or last.token is None else self.ids[first : last.token + len(last.texts)],
         }
+
+    def _chains(self, row: TokenRow) -> Iterator[SourceChain]:
+        """Yields the source lines of each token of a row."""
+        if row.token is None:
+            yield row.sources
+            return
+        for token in range(row.token, row.token + len(row.texts)):
+            start = max(self.offsets[token], row.start)
+            yield self.sources.of(start, max(self.offsets[token + 1], start + 1))
 
 
 def token_text(text: FramedText, ids: Sequence[int]) -> TokenText:
@@ -103,7 +125,12 @@ def token_text(text: FramedText, ids: Sequence[int]) -> TokenText:
         ids: the id of each of its tokens.
     """
     rows = _rows(text) if text.offsets else _rows_without_tokens(text)
-    return TokenText(chunks=tuple(_chunks(rows)), ids=tuple(ids) if text.offsets else ())
+    return TokenText(
+        chunks=tuple(_chunks(rows)),
+        ids=tuple(ids) if text.offsets else (),
+        offsets=text.offsets,
+        sources=text.sources,
+    )
 
 
 def _chunks(rows: Iterator[TokenRow]) -> Iterator[tuple[TokenRow, ...]]:
@@ -132,23 +159,28 @@ def _rows(text: FramedText) -> Iterator[TokenRow]:
         after = len(offsets) - 1 if index == last else bisect_left(offsets, end)
         edges = [start, *offsets[first + begins : after], end]
         pieces = [characters[a - start : b - start] for a, b in pairwise(edges)]
-        yield from _parts_of_line(line, pieces, first if begins else first - 1, begins=begins)
+        token = first if begins else first - 1
+        yield from _parts_of_line(line, pieces, token, start, begins=begins)
         start = end
 
 
-def _parts_of_line(line: TextLine, pieces: Sequence[str], token: int, *, begins: bool) -> Iterator[TokenRow]:
+def _parts_of_line(
+    line: TextLine, pieces: Sequence[str], token: int, start: int, *, begins: bool
+) -> Iterator[TokenRow]:
     """Yields the row of a line, or the rows of a very long one.
 
     Args:
         line: the line.
         pieces: the characters of each of its tokens.
         token: the index of the first one.
+        start: the index of the first character of the line.
         begins: whether that begins in the line.
     """
     names = list(_part_of_each(line, pieces))
     for first in range(0, len(pieces), CHUNK_TOKENS):
         own = pieces[first : first + CHUNK_TOKENS]
         is_end = first + CHUNK_TOKENS >= len(pieces)
+        length = sum(map(len, own))
         yield TokenRow(
             token=token + first,
             begins=begins or first > 0,
@@ -156,8 +188,10 @@ def _parts_of_line(line: TextLine, pieces: Sequence[str], token: int, *, begins:
             texts=tuple(_shown(own, is_end=is_end)),
             parts=tuple(_run_lengths(names[first : first + CHUNK_TOKENS])),
             sources=line.sources,
-            length=sum(map(len, own)),
+            start=start,
+            length=length,
         )
+        start += length
 
 
 def _part_of_each(line: TextLine, pieces: Sequence[str]) -> Iterator[str]:
@@ -173,7 +207,8 @@ def _part_of_each(line: TextLine, pieces: Sequence[str]) -> Iterator[str]:
         place += len(piece)
 
 
-def _run_lengths(names: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _run_lengths(names: Sequence[Name]) -> Iterator[tuple[int, Name]]:
+    """Yields how often each of some names follows itself, and the name."""
     count = 0
     for index, name in enumerate(names):
         count += 1
@@ -207,5 +242,6 @@ def _rows_without_tokens(text: FramedText) -> Iterator[TokenRow]:
                 texts=tuple(_shown([own], is_end=True)),
                 parts=((1, part),),
                 sources=line.sources,
+                start=first,
                 length=len(own),
             )

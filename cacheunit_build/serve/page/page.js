@@ -559,11 +559,13 @@ function lineElement(chunk, row, before) {
   tokens.dir = "auto";
   let part = 0;
   let left = row.parts.length ? row.parts[0][0] : 0;
+  const chains = row.sources.flatMap(([times, source]) => Array(times).fill(chunk.sources[source]));
   row.texts.forEach((piece, index) => {
     while (!left && part + 1 < row.parts.length) left = row.parts[++part][0];
     left -= 1;
     const span = make("span", "", piece);
     span.dataset.part = row.parts[part][1];
+    span.chain = chains[index];
     if (row.token !== null) span.dataset[index || row.begins ? "token" : "rest"] = row.token + index;
     tokens.append(span);
   });
@@ -702,7 +704,7 @@ function describe(span) {
     else if (span.classList.contains("new")) facts.push("recomputed");
   }
   facts.push(span.dataset.part);
-  const links = line.chain.flatMap((source, index) => [
+  const links = span.chain.flatMap((source, index) => [
     index ? ", in " : " · ",
     sourceLink(source.path, source.line, `${source.path}:${source.line}`),
   ]);
