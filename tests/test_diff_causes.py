@@ -504,3 +504,22 @@ def test_where_padding_changes_with_what_stands_behind_it_that_is_the_cause(
         "anthropic-1024": words,
         "deepseek-v4": words,
     }
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_template_with_another_name_and_an_edited_line_is_the_same_file(project: Project, *, renamed: bool) -> None:
+    lines = [f"Rule {number}: ask first." for number in range(8)]
+    project.write({"prefixes/a.yaml": "system: a01.j2\n", "templates/a01.j2": "\n".join(lines)})
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    project.path("templates/a01.j2").unlink()
+    lines[4] = "Rule 4: never ask."
+    project.write({"templates/one.j2": "\n".join(lines), "prefixes/a.yaml": "system: one.j2\n"})
+    if renamed:
+        project.path("prefixes/a.yaml").rename(project.path("prefixes/orders.yaml"))
+    (cause, *others) = project.run("diff", "--against", copy, "--format", "json").json["causes"]
+    assert (cause["what"], cause["source"]) == (
+        "renamed and edited" if renamed else "text edited",
+        {"path": "templates/one.j2", "line": 5},
+    )
+    assert {other["source"]["path"] for other in others} <= {"prefixes/a.yaml", "prefixes/orders.yaml"}
