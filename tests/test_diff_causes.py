@@ -523,3 +523,14 @@ def test_a_template_with_another_name_and_an_edited_line_is_the_same_file(projec
         {"path": "templates/one.j2", "line": 5},
     )
     assert {other["source"]["path"] for other in others} <= {"prefixes/a.yaml", "prefixes/orders.yaml"}
+
+
+def test_the_text_diff_has_tools_and_examples_and_no_padding(padded: tuple[Project, Path]) -> None:
+    project, copy = padded
+    project.edit("prefixes/a.yaml", "It is there.", "It is over there.")
+    project.edit("tools.json", "Finds.", "Finds what you name.")
+    shown = project.run("diff", "--against", copy, "--text").out
+    assert shown.count("--- a (before)") == 1
+    assert "\n-tool find: Finds.\n+tool find: Finds what you name.\n" in shown
+    assert "\n-assistant: It is there.\n+assistant: It is over there.\n" in shown
+    assert "[padding]" not in shown

@@ -76,7 +76,7 @@ class Difference:
         mean_price: the change of the mean price of a request, as `request_price` gives it; None where unknown.
         price: the price of the target's tokens in money, if it is known.
         price_origin: where that price comes from; None for the target's own.
-        text: the old and the new text, where both are known.
+        text: what the model reads of the old and the new version, without padding, where both are known.
         why: the reason why something is unknown.
     """
 
