@@ -534,3 +534,13 @@ def test_the_text_diff_has_tools_and_examples_and_no_padding(padded: tuple[Proje
     assert "\n-tool find: Finds.\n+tool find: Finds what you name.\n" in shown
     assert "\n-assistant: It is there.\n+assistant: It is over there.\n" in shown
     assert "[padding]" not in shown
+
+
+def test_the_other_end_of_a_move_of_tools_is_not_listed(project: Project) -> None:
+    tools = [f'  {{"name": "t{number}", "description": "Does {number}.", "parameters": {{}}}}' for number in range(4)]
+    project.write({"prefixes/a.yaml": "system: a.j2\ntools: [t.json]\n", "templates/a.j2": "Be kind.\n"})
+    project.write({"t.json": "[\n{}\n]\n".format(",\n".join(tools))})
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    project.write({"t.json": "[\n{}\n]\n".format(",\n".join([*tools[1:3], tools[0], tools[3]]))})
+    assert [cause[1] for cause in causes(project, copy)] == ["tools reordered"]
