@@ -504,3 +504,43 @@ def test_where_padding_changes_with_what_stands_behind_it_that_is_the_cause(
         "anthropic-1024": words,
         "deepseek-v4": words,
     }
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_template_with_another_name_and_an_edited_line_is_the_same_file(project: Project, *, renamed: bool) -> None:
+    lines = [f"Rule {number}: ask first." for number in range(8)]
+    project.write({"prefixes/a.yaml": "system: a01.j2\n", "templates/a01.j2": "\n".join(lines)})
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    project.path("templates/a01.j2").unlink()
+    lines[4] = "Rule 4: never ask."
+    project.write({"templates/one.j2": "\n".join(lines), "prefixes/a.yaml": "system: one.j2\n"})
+    if renamed:
+        project.path("prefixes/a.yaml").rename(project.path("prefixes/orders.yaml"))
+    (cause, *others) = project.run("diff", "--against", copy, "--format", "json").json["causes"]
+    assert (cause["what"], cause["source"]) == (
+        "renamed and edited" if renamed else "text edited",
+        {"path": "templates/one.j2", "line": 5},
+    )
+    assert {other["source"]["path"] for other in others} <= {"prefixes/a.yaml", "prefixes/orders.yaml"}
+
+
+def test_the_text_diff_has_tools_and_examples_and_no_padding(padded: tuple[Project, Path]) -> None:
+    project, copy = padded
+    project.edit("prefixes/a.yaml", "It is there.", "It is over there.")
+    project.edit("tools.json", "Finds.", "Finds what you name.")
+    shown = project.run("diff", "--against", copy, "--text").out
+    assert shown.count("--- a (before)") == 1
+    assert "\n-tool find: Finds.\n+tool find: Finds what you name.\n" in shown
+    assert "\n-assistant: It is there.\n+assistant: It is over there.\n" in shown
+    assert "[padding]" not in shown
+
+
+def test_the_other_end_of_a_move_of_tools_is_not_listed(project: Project) -> None:
+    tools = [f'  {{"name": "t{number}", "description": "Does {number}.", "parameters": {{}}}}' for number in range(4)]
+    project.write({"prefixes/a.yaml": "system: a.j2\ntools: [t.json]\n", "templates/a.j2": "Be kind.\n"})
+    project.write({"t.json": "[\n{}\n]\n".format(",\n".join(tools))})
+    copy = project.root.parent / "copy"
+    shutil.copytree(project.root, copy)
+    project.write({"t.json": "[\n{}\n]\n".format(",\n".join([*tools[1:3], tools[0], tools[3]]))})
+    assert [cause[1] for cause in causes(project, copy)] == ["tools reordered"]

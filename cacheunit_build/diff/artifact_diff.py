@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ class ArtifactDiff:
             first=first,
             cost=target.cache.cost(impact.still_cached, (old_entry, old_rule), new.entry),
             price=target.price,
-            text=(old.text.decode(), new.text.decode()),
+            text=(_shown_text(self._old, old), _shown_text(self._new, new)),
             why=impact.why,
         )
 
@@ -103,7 +104,7 @@ class ArtifactDiff:
             shares=shares if best.still_cached else None,
             cost=target.cache.cost(best.still_cached, None, new.entry),
             price=target.price,
-            text=("", new.text.decode()),
+            text=("", _shown_text(self._new, new)),
             why=best.why,
         )
 
@@ -285,6 +286,17 @@ def _restated(old: Artifact, new: Artifact) -> LockEntry:
         markers.append(max(after, new.scale(old.scale.inverse(marker))))
     tokens = max([new.scale(old.scale.inverse(old.entry.tokens)), *markers])
     return replace(old.entry, tokens=tokens, markers=tuple(markers), margin=new.margin)
+
+
+def _shown_text(snapshot: Snapshot, artifact: Artifact) -> str:
+    """Returns what the model reads of an artifact, for people: the system text without padding, tools, examples."""
+    system = artifact.text.decode().removesuffix(artifact.padding_text)
+    tools = [
+        f"\ntool {tool.name}: {tool.description}\n{json.dumps(tool.schema, indent=2, ensure_ascii=False)}\n"
+        for tool in artifact.tools
+    ]
+    examples = [f"\n{turn.role}: {turn.content}\n" for turn in snapshot.turns(artifact)]
+    return "".join([system, *tools, *examples])
 
 
 def _certainty(impact: ChangeImpact) -> tuple[int, bool]:

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.frozen_options import changed_options, option_keys
-from cacheunit_build.diff.results import COUNT_ONLY
+from cacheunit_build.diff.results import COUNT_ONLY, TOOLS_REORDERED
 from cacheunit_build.domain.front_options import RESPONSE_SCHEMA
 from cacheunit_build.domain.lock import identity_data
 
@@ -98,7 +98,7 @@ def tool_words(old: Sequence[Tool], new: Sequence[Tool]) -> str:
         action = _tool_action(was.get(name), now.get(name))
         if action is not None:
             actions.setdefault(action, []).append(name)
-    words = ["tools reordered"] if common != [tool.name for tool in old if tool.name in now] else []
+    words = [TOOLS_REORDERED] if common != [tool.name for tool in old if tool.name in now] else []
     words += [_counted("tool", names, action) for action, names in sorted(actions.items())]
     return ", ".join(words) or "tools edited"
 

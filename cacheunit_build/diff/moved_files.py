@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cacheunit_build.diff.renames import LEAST_SIMILAR, similarity
+from cacheunit_build.diff.renames import similar_lines
 from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
@@ -20,10 +20,8 @@ def moved_files(old: Snapshot, new: Snapshot) -> dict[str, str]:
 
     old                    new                       moved
     templates/a.j2: 1      texts/a.j2: 1             by its bytes
-    templates/b.j2: 2 2    texts/b.j2: 2 2 3         by its name, with similar lines
+    templates/b.j2: 2 2    texts/e.j2: 2 2 3         by similar lines
     templates/c.j2: 4      texts/c.j2: 5             no: other lines
-    templates/x/d.j2: 6    texts/x/d.j2: 7           no: another file has that name
-    templates/y/d.j2: 8
     """
     old_sources, new_sources = old.sources(), new.sources()
     added = _absent((path for path in new_sources if path not in old_sources), old.files)
@@ -32,9 +30,15 @@ def moved_files(old: Snapshot, new: Snapshot) -> dict[str, str]:
     removed = _absent((path for path in old_sources if path not in new_sources), new.files)
     moved = _pairs({path: old_sources[path] for path in removed}, {path: new_sources[path] for path in added})
     former = frozenset(moved.values())
-    named = _pairs(_names(path for path in removed if path not in former), _names(set(added) - moved.keys()))
-    similar = {path: was for path, was in named.items() if _are_similar(old.files.read(was), new.files.read(path))}
-    return {**moved, **similar}
+    removed_lines = _lines((path for path in removed if path not in former), old.files)
+    pairs = similar_lines(removed_lines, _lines((path for path in added if path not in moved), new.files))
+    return {**moved, **{path: was for (path, _), (was, _) in pairs.items()}}
+
+
+def _lines(paths: Iterable[str], files: SourceFiles) -> dict[tuple[str, str], Counter[str]]:
+    """Returns how often each line is in some files, by the path and an empty target."""
+    texts = {path: (files.read(path) or b"").decode("utf-8", "replace") for path in sorted(paths)}
+    return {(path, ""): Counter(filter(str.strip, text.splitlines())) for path, text in texts.items()}
 
 
 def _absent(paths: Iterable[str], files: SourceFiles) -> list[str]:
@@ -48,16 +52,6 @@ def _is_absent(path: str, files: SourceFiles) -> bool:
         return files.read(path) is None
     except CacheunitError:
         return False
-
-
-def _names(paths: Iterable[str]) -> dict[str, str]:
-    """Returns path -> name of each file."""
-    return {path: path.rpartition("/")[2] for path in paths}
-
-
-def _are_similar(old: bytes | None, new: bytes | None) -> bool:
-    """Returns whether two files have most lines in common."""
-    return similarity(*(Counter((data or b"").splitlines()) for data in (old, new))) >= LEAST_SIMILAR
 
 
 def _pairs(removed: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:

@@ -74,7 +74,7 @@ def similar(removed: Collection[Artifact], added: Collection[Artifact]) -> dict[
             {artifact.key: _lines(artifact) for artifact in sorted(side, key=_key) if artifact.target == target}
             for side in (removed, added)
         ]
-        pairs |= _pairs(*sides)
+        pairs |= similar_lines(*sides)
     return pairs
 
 
@@ -90,10 +90,15 @@ def _lines(artifact: Artifact) -> Counter[str]:
     return Counter(line for part in (text, *tools, *examples) for line in part.splitlines() if line.strip())
 
 
-def _pairs(
+def similar_lines(
     removed: Mapping[ArtifactKey, Counter[str]], added: Mapping[ArtifactKey, Counter[str]]
 ) -> dict[ArtifactKey, ArtifactKey]:
-    """Returns the pairs of one target."""
+    """Returns the added texts that are removed ones, edited: new key -> old key. The most similar are paired first.
+
+    Args:
+        removed: how often each line is in a text that only the old version has, by its name and its target.
+        added: the same for the texts that only the new version has.
+    """
     scored = []
     for new, old in _candidates(removed, added):
         share = similarity(removed[old], added[new])

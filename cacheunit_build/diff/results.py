@@ -76,7 +76,7 @@ class Difference:
         mean_price: the change of the mean price of a request, as `request_price` gives it; None where unknown.
         price: the price of the target's tokens in money, if it is known.
         price_origin: where that price comes from; None for the target's own.
-        text: the old and the new text, where both are known.
+        text: what the model reads of the old and the new version, without padding, where both are known.
         why: the reason why something is unknown.
     """
 
@@ -136,6 +136,9 @@ class Cause:
 COUNT_ONLY = "count only"
 """How the words of a difference begin in which only the count of the same bytes changed."""
 
+TOOLS_REORDERED = "tools reordered"
+"""The words of a difference in which only the order of tools changed."""
+
 ALSO_CHANGED = "also changed"
 """The words for a changed place in the sources that is the first change of no artifact."""
 
@@ -183,16 +186,20 @@ class DiffResult:
             for (place, what), items in groups.items()
         ]
         causes.sort(key=lambda cause: (*_order(cause.source), cause.what))
-        return (*causes, *self._also_changed({place for place, _ in groups}))
+        reordered = {place.path for place, what in groups if place is not None and what == TOOLS_REORDERED}
+        return (*causes, *self._also_changed({place for place, _ in groups}, reordered))
 
     def _changes_at(self, place: SourceLine | None) -> tuple[ChangedLines, ...]:
         return (self.lines[place],) if place is not None and place in self.lines else ()
 
-    def _also_changed(self, first: Collection[SourceLine | None]) -> Iterator[Cause]:
-        """Yields a cause without differences for each changed source that has places besides `first`."""
+    def _also_changed(self, first: Collection[SourceLine | None], reordered: Collection[str]) -> Iterator[Cause]:
+        """Yields a cause without differences for each changed source that has places besides `first`.
+
+        In the files of `reordered`, of which the order of tools alone changed, that is the other end of the same move.
+        """
         places: dict[str, list[SourceLine]] = {}
         for place in sorted(self.lines, key=_order):
-            if place not in first:
+            if place not in first and place.path not in reordered:
                 places.setdefault(place.path, []).append(place)
         for own in places.values():
             yield Cause(source=own[0], what=ALSO_CHANGED, changes=tuple(self.lines[place] for place in own))
