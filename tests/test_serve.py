@@ -199,7 +199,7 @@ def test_each_token_has_its_own_source(project: Project) -> None:
         client = Client(live)
         _, (chunk,) = client.text("shop/review", "small")
         client.page.close()
-    first = {}
+    first: dict[str, list[Any]] = {}
     for row in chunk["rows"]:
         chains = [chunk["sources"][source] for count, source in row["sources"] for _ in range(count)]
         first |= {text: chain[:1] for text, chain in zip(row["texts"], chains, strict=True)}
