@@ -444,3 +444,36 @@ def test_what_only_resembles_volatile_text_is_not_reported(text: str) -> None:
 )
 def test_a_date_is_as_severe_as_the_text_around_it_makes_it(text: str, severity: str) -> None:
     assert [found[:2] for found in reported(text)] == [("CU102", severity)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "anthropic-version: 2023-06-01",
+        "API version 2023-06-01 is required.",
+        '"Version": "2012-10-17"',
+        "protocolVersion: 2025-06-18",
+        'compatibility_date = "2024-09-23"',
+        *(f"Call {name} first." for name in ("msg_sha256sum", "req_base64url", "session_oauth2token", "run_win32api")),
+        "On branch protection: turn it on.",
+        "On branch names, be strict.",
+        "On branch offices report weekly.",
+        "It's Friday night lights again.",
+        "Today is May's birthday.",
+        "It is Sunday best that they wear.",
+    ],
+)
+def test_names_and_versions_in_prose_are_not_reported(text: str) -> None:
+    assert reported(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("On branch main, do not push.", "On branch topic", "On branch feature/x we work."),
+        *("Today is Monday and it rains.", "It is Friday night.", "Heute ist Montag und es regnet."),
+        *("Ask asst_7fKq2LmZ9xTbV4wYpRc8.", "Published 2023-06-01."),
+    ],
+)
+def test_what_is_no_name_is_reported(text: str) -> None:
+    assert len(reported(text)) == 1

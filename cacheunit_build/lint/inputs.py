@@ -103,12 +103,16 @@ def _variant_inputs(variant: Variant, rendered: Rendered, artifacts: tuple[Artif
     )
 
 
+_PROSE_KEYS = ("description", "title")
+"""The keys of a tool or a schema whose text is for the model alone; programs read other texts."""
+
+
 def _tool_segments(files: SourceFiles, path: str) -> Iterator[Segment]:
     """Yields the texts of a tool file that are part of a request."""
     document = parse_data(files.read(path) or b"", path, floats=True)
     for keys, text in _sent_texts(*listed_tools(document)):
         line = SourceLine(path=path, line=document.line(keys) or 1)
-        yield Segment(kind="tool", text=text, tool_line=line)
+        yield Segment(kind="tool", text=text, tool_line=line, is_value=keys[-1] not in _PROSE_KEYS)
 
 
 def _call_segments(manifest: Manifest) -> Iterator[Segment]:
@@ -116,9 +120,8 @@ def _call_segments(manifest: Manifest) -> Iterator[Segment]:
     for index, example in enumerate(manifest.examples):
         for place, call in enumerate(example.tool_calls):
             for keys, text in _sent_texts(call.arguments, ("examples", index, "tool_calls", place, "arguments")):
-                yield Segment(
-                    kind="tool", text=text, tool_line=SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
-                )
+                line = SourceLine(path=manifest.path, line=manifest.line(*keys) or 1)
+                yield Segment(kind="tool", text=text, tool_line=line, is_value=True)
 
 
 def _schema_segments(manifest: Manifest, files: SourceFiles) -> Iterator[Segment]:
@@ -128,7 +131,8 @@ def _schema_segments(manifest: Manifest, files: SourceFiles) -> Iterator[Segment
         path = normal_path(file)
         document = parse_data(files.read(path) or b"", path, floats=True)
         for keys, text in _sent_texts(document.value, ()):
-            yield Segment(kind="tool", text=text, tool_line=SourceLine(path=path, line=document.line(keys) or 1))
+            line = SourceLine(path=path, line=document.line(keys) or 1)
+            yield Segment(kind="tool", text=text, tool_line=line, is_value=keys[-1] not in _PROSE_KEYS)
 
 
 def _sent_texts(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ANN401

@@ -42,6 +42,8 @@ def replacement(segment: Segment, match: Match) -> str:
     Raises:
         UncertainFixError: that is not certain; its message completes the sentence "left alone, since ...".
     """
+    if segment.is_value:
+        raise UncertainFixError("a program may read it: it is a value of a schema, or an argument of a call")
     return _REPLACEMENTS[match.rule.code](segment, match)
 
 
@@ -52,7 +54,9 @@ def _entity(segment: Segment, match: Match) -> str:
     if segment.in_code(match.start):
         raise UncertainFixError("it is in code")
     is_named = match.subject[1:] in html.entities.html5
-    if not (is_named or match.subject.startswith("&#")) or not character.isprintable() or character.isspace():
+    if not is_named and not match.subject.startswith("&#"):
+        raise UncertainFixError(f"{match.subject} is not an entity")
+    if not character.isprintable() or character.isspace() or "\ufffd" in character:
         raise UncertainFixError(f"{match.subject} stands for no character that can be seen")
     if character in ("`", *_TEMPLATE_MARKS):
         raise UncertainFixError(f'"{character}" may begin code')

@@ -158,12 +158,14 @@ class Segment:
         text: the rendered text; for a tool, the value in the tool file.
         turn: for an example, the index of its turn in the manifest; else None.
         tool_line: for a tool, the file and line that hold the text; else None.
+        is_value: whether a program reads it, such as a value of an enum or an argument of a call.
     """
 
     kind: SegmentKind
     text: str
     turn: int | None = None
     tool_line: SourceLine | None = None
+    is_value: bool = False
 
     @cached_property
     def _example_spans(self) -> Spans:

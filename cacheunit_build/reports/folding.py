@@ -91,7 +91,9 @@ def fold(keys: Iterable[ArtifactKey], most: int = MOST_ROWS) -> list[Group]:
 
 
 def fold_faults(faults: Iterable[Fault]) -> list[Fault]:
-    """Returns one fault for each cause: the first of those that differ only in the artifact and in numbers.
+    """Returns one fault for each cause: the first of those that differ only in the artifact.
+
+    Of one prefix, they may differ in numbers too; of several, also in their place.
 
     Its message says which others have it too: `… over the budget of 400 (and 5 more like it: support/agent ×5)`.
     """
@@ -101,7 +103,8 @@ def fold_faults(faults: Iterable[Fault]) -> list[Fault]:
         if fault.artifact is not None:
             prefix, target = fault.artifact
             rest = fault.message.partition(f" for {target}: ")[2]
-            key = fault.path, fault.line, fault.hint, prefix.partition("@")[0], _NUMBER.sub("0", rest)
+            own = fault.path, fault.line, prefix.partition("@")[0], _NUMBER.sub("0", rest)
+            key = fault.hint, own if _NUMBER.search(rest) else rest
         causes.setdefault(key, []).append(fault)
     return [_with_others(first, others) for first, *others in causes.values()]
 

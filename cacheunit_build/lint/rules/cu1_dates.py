@@ -89,11 +89,20 @@ _UNIX_EPOCH = re.compile(
 )
 # Directly in front of a date without marks, or with dots, that is a version: "version 2026.11.30".
 _VERSION_WORD = re.compile(r"(?:version|release|tag|ver|v|[=<>~^])\W{0,5}$", re.IGNORECASE)
+# Directly in front of any date: "API version 2023-06-01", "protocolVersion: 2025-06-18", "compatibility_date = ...".
+_VERSION_OF_DATE = re.compile(
+    r"(?:version|compatibility_date)[\"'`*]{0,3}(?: is)?\s{0,3}[:=]?\s{0,3}[\"'`*(]{0,3}$", re.IGNORECASE
+)
 _PLAIN_OR_DOTTED = re.compile(r"\d{8}|\d{4}\.\d\d\.\d\d")
 # Seconds from July 2017 to July 2036, with a fraction or without, or milliseconds, microseconds or nanoseconds; earlier
 # ones are mostly phone and article numbers.
 _EPOCH_NUMBER = re.compile(r"(?<![\w.+/#-])(?:1[5-9]\d{8}|20\d{8})(?:\d{3}){0,3}(?:\.\d{1,9})?(?![\w/-]|\.\d)")
 _ROUND_NUMBER = re.compile(r"\d{1,4}0{6,}")
+# Behind a day or a month that is part of a name: "It's Friday night lights", "Today is May's birthday".
+_NAME_GOES_ON = re.compile(
+    r"['\u2019]s\b| (?=[A-Za-z])(?!(?:and|in|at|so|but|or|on|the|of|for|here|now|which|today|und|et|y|e)\b)"
+    r"(?!(?:morning|afternoon|evening|night)\b\W*(?:$|[A-Z]))"
+)
 _CONDITION = re.compile(CONDITION, re.IGNORECASE)
 # What joins the name of a moment and the moment, in place of a verb.
 _MARK = re.compile("[:=>(]")
@@ -135,6 +144,8 @@ def _current_moments(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Mat
             continue
         if _CONDITION.search(segment.line_before(found.start())):
             continue
+        if kind == "part" and _NAME_GOES_ON.match(segment.text, found.end("part")) and found["part"].isascii():
+            continue
         if kind == "time":
             yield segment.volatile_match(TIME, found.span(kind), f'"{found[kind]}" is a time of day', "warning")
         else:
@@ -145,8 +156,9 @@ def _current_moments(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Mat
 def _dates(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Match]:
     """Yields dates; not versions that look like one."""
     for found in segment.finditer_numeric(pattern):
-        may_be_version = _PLAIN_OR_DOTTED.fullmatch(found[0])
-        if not (may_be_version and _VERSION_WORD.search(segment.line_before(found.start()))):
+        before = segment.line_before(found.start())
+        word = _VERSION_WORD if _PLAIN_OR_DOTTED.fullmatch(found[0]) else _VERSION_OF_DATE
+        if not word.search(before):
             yield segment.volatile_match(DATE, found.span(), f'"{found[0]}" is a date')
 
 

@@ -40,7 +40,11 @@ _GIT_STATES = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         # The output of git status
-        r"(?:On branch(?<![^\s`'\">:]On branch)|HEAD detached (?:at|from)|HEAD is now at) [`'\"]?\w(?:[\w./-]*\w)?",
+        (
+            r"On branch(?<![^\s`'\">:]On branch) [`'\"]?"
+            r"(?:(?:main|master|develop|trunk)\b|\w[\w.-]*/(?:[\w./-]*\w)?|\w(?:[\w.-]*\w)?(?=[`'\".]{0,3}[ \t]*$))"
+        ),
+        r"(?:HEAD detached (?:at|from)|HEAD is now at) [`'\"]?\w(?:[\w./-]*\w)?",
         r"(?:you are|You are|currently|Currently|now) on (?:the )?(?:git )?branch [`'\"]?\w(?:[\w./-]*\w)?",
         r"on branch [`'\"]?\w[\w.-]*/(?:[\w./-]*\w)?",
         r"Switched to (?:a new )?branch '[^'\n]{1,100}'|\(HEAD -> [^)\n]{1,100}\)",

@@ -73,7 +73,20 @@ _ULID = re.compile(
 # What an identifier names that lasts no longer than a request, a session or a process.
 _NAMED = frozenset(
     (
-        *("req", "request", "run", "sess", "session", "ses", "msg", "message", "thread", "conv", "conversation"),
+        *(
+            "asst",
+            "req",
+            "request",
+            "run",
+            "sess",
+            "session",
+            "ses",
+            "msg",
+            "message",
+            "thread",
+            "conv",
+            "conversation",
+        ),
         *("chat", "call", "toolu", "toolcall", "tool_call", "chatcmpl", "cmpl", "compl", "resp", "response", "gen"),
         *("generation", "trace", "span", "corr", "correlation", "task", "job", "batch", "build", "exec", "execution"),
         *("inv", "invocation", "evt", "event", "txn", "tx", "transaction", "wf", "workflow", "flow", "step", "turn"),
@@ -117,6 +130,8 @@ _FEW_RUNS = 3
 """Runs of digits and of letters that a generated name has at least."""
 _WORD_LENGTH = 6
 """So many letters in a row are a word, in a name that is not long."""
+_PART_OF_WORD = 3
+"""So many letters in a row are a word where digits stand between two words only: oauth2token, sha256sum, win32api."""
 _LONG_NAME = 16
 _FEW_DIGITS = 4
 """An identifier with so few different digits was typed, not generated."""
@@ -193,7 +208,8 @@ def looks_generated(text: str) -> bool:
     """
     runs = _DIGITS_OR_LETTERS.findall(text)
     if len(text) < _LONG_NAME:
-        alternates = len(runs) >= _FEW_RUNS and not any(run.isalpha() and len(run) >= _WORD_LENGTH for run in runs)
+        longest = _WORD_LENGTH if len(runs) > _FEW_RUNS or text[0].isdigit() else _PART_OF_WORD
+        alternates = len(runs) >= _FEW_RUNS and not any(run.isalpha() and len(run) >= longest for run in runs)
     else:
         alternates = len(runs) * _WORD_LENGTH >= len(text)
     is_mixed = len(runs) > 1 and _MIXED_CASE.search(text) is not None

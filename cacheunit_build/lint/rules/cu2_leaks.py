@@ -213,7 +213,8 @@ def _home_paths(segment: Segment) -> Iterator[Match]:
 def _temporary_paths(segment: Segment) -> Iterator[Match]:
     """Yields paths below a folder for temporary files with a part that a program generated."""
     for match in segment.finditer(_TEMPORARY_PATH):
-        is_generated = any(map(looks_generated, _NAME_PARTS.findall(match[1]))) or _TEMPORARY_NAME.search(match[1])
+        parts = (part.removeprefix("tmp") or part for part in _NAME_PARTS.findall(match[1]))
+        is_generated = any(map(looks_generated, parts)) or _TEMPORARY_NAME.search(match[1])
         if is_generated and not segment.looks_like_example(match.start()):
             message = f'"{match[0]}" is a temporary path: it differs in each run'
             yield segment.match(ABSOLUTE_PATH, match.span(), message)
