@@ -184,3 +184,20 @@ def test_faults_of_one_cause_are_one_with_the_other_artifacts(project: Project) 
     assert error.endswith(" over the budget of 3 (and 2 more like it: a ×2 for deepseek-v4)")
     assert "3 errors; nothing was written" in ran.err
     assert len(project.run("build", "--format", "json").json["errors"]) == 3
+
+
+@pytest.mark.parametrize("width", range(16, 60))
+@pytest.mark.parametrize(
+    "line",
+    [
+        '    {"name":"find","kind":"[-code-]{+text_or_code+}","limit":30}',
+        "    Answer [-in two lines-]{+in one line+} at most.",
+    ],
+)
+def test_marked_words_of_a_diff_are_not_broken_where_they_fit_a_line(line: str, width: int) -> None:
+    lines = wrap(line, width)
+    for mark in re.findall(r"\[-.*?-\]|\{\+.*?\+\}", line):
+        if len(mark) <= width - 6:
+            assert any(mark in shown for shown in lines), lines
+    assert all(len(shown) <= width for shown in lines)
+    assert "".join(lines).replace(" ", "") == line.replace(" ", "")

@@ -28,6 +28,10 @@ _INDENT = "  "
 _NARROWEST = 12
 """The fewest columns to which the text column of a table shrinks."""
 
+_MARK = r"\[-.{1,300}?-\]|\{\+.{1,300}?\+\}"
+"""Words of a word diff that differ, with their marks; bounded, so that marks without an end take no time."""
+_MARKS = re.compile(f"({_MARK})")
+_WORDS = re.compile(rf"(?:{_MARK}|[^ ])+ *| +")
 _BREAKS = re.compile(r"(?<=[/,@&=.:_-])(?=\w)")
 
 
@@ -160,6 +164,7 @@ def wrap(text: str, width: int, indent: str = _INDENT) -> list[str]:
     """Returns a text as lines of at most `width` columns.
 
     It is broken at spaces; a word that is too wide for a line behind a slash, a comma or the like, or else anywhere.
+    `[-old words-]` and `{+new words+}` of a word diff stay whole where they fit a line.
 
     Args:
         text: the text, without line ends.
@@ -182,6 +187,16 @@ def wrap(text: str, width: int, indent: str = _INDENT) -> list[str]:
 
 def _pieces(text: str, width: int) -> Iterator[str]:
     """Yields a text in pieces between which a line may end: words with the spaces behind them, parts of long words."""
+    for word in _WORDS.findall(text):
+        for piece in [word] if text_width(word.rstrip(" ")) <= width else filter(None, _MARKS.split(word)):
+            if text_width(piece.rstrip(" ")) <= width and (piece == word or _MARKS.fullmatch(piece)):
+                yield piece
+            else:
+                yield from _parts(piece, width)
+
+
+def _parts(text: str, width: int) -> Iterator[str]:
+    """Yields a text that has marks wider than a line, or none, in words and parts of words that fit a line."""
     for word in re.findall(r"[^ ]+ *| +", text):
         if text_width(word.rstrip(" ")) <= width:
             yield word
