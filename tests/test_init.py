@@ -795,3 +795,11 @@ def test_the_session_of_the_documentation_is_the_actual_output(project: Project)
     project.write({"config.yaml": config})
     ran = project.run(*(word.strip("'") for word in session[0].split()))
     assert ran.out + ran.err == session[1]
+
+
+def test_of_several_keys_the_empty_ones_are_left_out(project: Project) -> None:
+    project.write({"c.yaml": 'agents:\n  a:\n    prompt: "You are A."\n  b:\n    prompt: ""\n'})
+    assert project.run("init", "c.yaml#agents.*.prompt").code == 0
+    assert [path for path in project.files() if path.endswith(".md.j2")] == ["templates/c/agents-a-prompt.md.j2"]
+    ran = project.run("init", "c.yaml#agents.b.prompt")
+    assert (ran.code, "not a prompt: it is empty" in ran.err) == (2, True)

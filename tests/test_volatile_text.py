@@ -477,3 +477,17 @@ def test_names_and_versions_in_prose_are_not_reported(text: str) -> None:
 )
 def test_what_is_no_name_is_reported(text: str) -> None:
     assert len(reported(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'When the user says "today is Tuesday", reply.',
+        'Do not answer "Today is Monday" from memory.',
+        "In case the current year is 2024, stop.",
+        'If the user asks what day it is, the answer "Today is Wednesday" must come from the tool.',
+        "User: Today is Friday, right?",
+    ],
+)
+def test_what_somebody_may_say_presents_nothing(text: str) -> None:
+    assert reported(text) == []

@@ -15,7 +15,7 @@ from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.reports.diff_page import diff_page
 from cacheunit_build.reports.folding import fold_faults
 from cacheunit_build.reports.formatting import plural
-from cacheunit_build.reports.layout import PLAIN, Table, layout
+from cacheunit_build.reports.layout import PLAIN, Table, layout, text_width
 from cacheunit_build.reports.watch import not_compared, old_errors
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ class _Screen:
         parts = [*state.selection.names, *(f"--target {target}" for target in state.selection.targets)]
         shown = [f"only {' '.join(parts)}" if parts else "", state.remark, "q or Ctrl-C to quit"]
         page = [] if state.page is None else self._paragraphs(f"page: {state.page}")
-        return [*page, *self._paragraphs(" · ".join(filter(None, shown)))[-1:]]
+        texts = [" · ".join(filter(None, shown[start:])) for start in range(len(shown))]
+        fitting = next((text for text in texts if text_width(text) <= self._width), texts[-1])
+        return [*page, *self._paragraphs(fitting)]
 
     def _heading(self, text: str) -> list[str]:
         lines = layout([[text]], self._width)

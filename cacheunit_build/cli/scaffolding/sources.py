@@ -276,7 +276,7 @@ def _is_tool(value: object) -> bool:
 
 
 def _keyed_prompts(file: NamedFile, suffix: str) -> Iterator[PromptSource]:
-    """Yields the prompt at each key that an expression names.
+    """Yields the prompt at each key that an expression names; of several, without those that are empty.
 
     Raises:
         CacheunitError: the file has no keys, has no such key, or the value is no text.
@@ -285,7 +285,9 @@ def _keyed_prompts(file: NamedFile, suffix: str) -> Iterator[PromptSource]:
         raise fail('a key behind "#" needs a YAML, JSON or TOML file', path=file.shown)
     data = read_file(file.path)
     document = read_keyed_file(data, suffix, file.shown)
-    for keys in texts_at(document, parse_expression(file.key or "", file.shown)):
+    found = texts_at(document, parse_expression(file.key or "", file.shown))
+    filled = [keys for keys in found if value_at(document.value, keys).strip()]
+    for keys in filled or found:
         text = value_at(document.value, keys)
         shown = f"{file.shown}#{written_keys(keys)}"
         if not text.strip():

@@ -201,8 +201,8 @@ EAST_ASIAN_PRESENTED = rf"(?:{_EAST_ASIAN_CURRENT}){_BETWEEN}"
 """The same in Japanese, Chinese and Korean, without groups that matter."""
 
 CONDITION = (
-    r"(?:\b(?:if|when(?:ever)?|whether|unless|until|once|assum\w+|suppose|imagine|say|wenn|falls|si|quand|cuando|se|als"
-    r"|если)|もし|如果|若|假设|만약)[^\w\n]{0,3}(?:(?:that|the|das|der|la|le|el|dass|que) )?$"
+    r"(?:\b(?:if|when(?:ever)?|whether|in case|unless|until|once|assum\w+|suppose|imagine|say|wenn|falls|si|quand"
+    r"|cuando|se|als|если)|もし|如果|若|假设|만약)[^\w\n]{0,3}(?:(?:that|the|das|der|la|le|el|dass|que) )?$"
 )
 """What makes a condition of the phrase after it, which then presents nothing: "if today is Monday"."""
 

@@ -104,6 +104,12 @@ _NAME_GOES_ON = re.compile(
     r"(?!(?:morning|afternoon|evening|night)\b\W*(?:$|[A-Z]))"
 )
 _CONDITION = re.compile(CONDITION, re.IGNORECASE)
+# In front of what somebody may say: 'When the user says "', 'Do not answer "', 'User: '.
+_QUOTED_WORDS = re.compile(
+    r"\b(?:if|when(?:ever)?|not|never|don't|says?|asks?|answers?|repl(?:y|ies)|writes?)\b[^.!?\n]{0,80}[\"'\u201c\u2018\u00ab]$"
+    r"|^\W{0,4}(?:user|assistant|human|customer|agent)\W{0,3}:\W{0,3}$",
+    re.IGNORECASE,
+)
 # What joins the name of a moment and the moment, in place of a verb.
 _MARK = re.compile("[:=>(]")
 
@@ -142,7 +148,8 @@ def _current_moments(segment: Segment, pattern: re.Pattern[str]) -> Iterator[Mat
         needs_verb = kind != "date" and found.groupdict().get("name") is not None
         if needs_verb and not found["verb"] and not _MARK.search(found["between"]):
             continue
-        if _CONDITION.search(segment.line_before(found.start())):
+        before = segment.line_before(found.start())
+        if _CONDITION.search(before) or _QUOTED_WORDS.search(before):
             continue
         if kind == "part" and _NAME_GOES_ON.match(segment.text, found.end("part")) and found["part"].isascii():
             continue
