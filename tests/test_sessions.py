@@ -102,7 +102,6 @@ SHOWN = {
             "sed -i 's/Today is Monday, 30 November 2026. //' templates/support/refunds.md.j2",
             "cacheunit build",
             "cacheunit explain support/refunds",
-            "cacheunit lint",
         ),
     ),
     "reviewer": Session(
@@ -135,7 +134,6 @@ SHOWN = {
             "cacheunit build --locked; echo exit code $?",
             "cacheunit build",
             "cacheunit diff --names",
-            "cacheunit diff --format json | head -5",
         ),
     ),
 }
