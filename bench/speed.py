@@ -35,7 +35,7 @@ from tokenizers import Tokenizer
 from cacheunit_build.adapters.storage.cache_folder import VARIABLE, CacheFolder
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.builder.build import build
-from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.commands.watch import WatchedProject
 from cacheunit_build.cli.context import Context
 from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.compiler.project import read_project
@@ -432,7 +432,7 @@ def load_vocabulary() -> Vocabulary:
 
 def adapters_of(project: Project) -> Callable[[], Adapters]:
     """Returns a function that opens the project again at each call, with the vocabulary loaded."""
-    reopen = project_opener(Context(project.root, quiet=True, verbose=False).project())
+    reopen = WatchedProject(Context(project.root, quiet=True, verbose=False).project()).reopen
     reopen().tokenizers.load(SPEC)
     return reopen
 

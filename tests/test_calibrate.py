@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mock_server import Engine, serving
 from sdk_clients import client, close_clients, configure
 
-from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.commands.watch import WatchedProject
 from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.recorded_count import EstimatedRequest, RecordedCount, RecordedCounts
@@ -267,7 +267,7 @@ def test_a_change_of_the_counts_is_a_change_of_the_sources(shop: Project, provid
 
 
 def test_watch_builds_again_when_the_counts_change(shop: Project, provider: Provider) -> None:
-    session = WatchSession(project_opener(Context(shop.root, quiet=True, verbose=False).project()))
+    session = WatchSession(WatchedProject(Context(shop.root, quiet=True, verbose=False).project()).reopen)
     session.build()
     assert COUNTS in session.paths().files
     calibrate(shop, provider)

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cacheunit_build.adapters.system import secret_scanner
-from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.commands.watch import WatchedProject
 from cacheunit_build.cli.context import Context
 from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.lint.certain_secrets import SecretSearch, certain_secrets
@@ -363,7 +363,7 @@ def test_a_build_that_writes_only_what_is_locked_is_stopped_too(project: Project
 
 def test_watch_is_stopped_too_and_goes_on(project: Project) -> None:
     project_with(project, {"templates/a.md.j2": f"Use {GITHUB}.\n"})
-    opener = project_opener(Context(project.root, quiet=True, verbose=False).project())
+    opener = WatchedProject(Context(project.root, quiet=True, verbose=False).project()).reopen
     session = WatchSession(opener, gate=lint_gate())
     (fault,) = session.build().result.faults
     assert (fault.path, fault.line, GITHUB in str(fault)) == ("templates/a.md.j2", 1, False)

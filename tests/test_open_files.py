@@ -18,7 +18,7 @@ from watchdog.events import (
 from cacheunit_build.adapters.system import file_watcher
 from cacheunit_build.adapters.system.file_watcher import Watcher
 from cacheunit_build.adapters.system.open_files import OpenFiles
-from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.commands.watch import WatchedProject
 from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.protocols import WatchedPaths
 from cacheunit_build.watching.session import WatchSession
@@ -248,7 +248,7 @@ SOURCES = {
 
 
 def session(project: Project) -> WatchSession:
-    return WatchSession(project_opener(Context(project.root, quiet=True, verbose=False).project()))
+    return WatchSession(WatchedProject(Context(project.root, quiet=True, verbose=False).project()).reopen)
 
 
 BROKEN: dict[str, dict[str, str | bytes]] = {

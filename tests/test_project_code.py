@@ -13,7 +13,7 @@ from cacheunit_build import load
 from cacheunit_build.adapters.system.python_encoder import trusted_encoder_loader
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.cli import project_code
-from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.commands.watch import WatchedProject
 from cacheunit_build.cli.context import Context
 from cacheunit_build.cli.main import COMMANDS
 from cacheunit_build.domain.errors import CacheunitError
@@ -103,7 +103,7 @@ def test_a_command_that_would_run_an_encoder_refuses_it_with_the_option(
 
 def test_watch_refuses_an_encoder_with_the_option(project: Project, mark: Path) -> None:
     context = Context(project.root, quiet=True, verbose=False, no_project_code=True)
-    session = WatchSession(project_opener(context.project()))
+    session = WatchSession(WatchedProject(context.project()).reopen)
     for _ in range(2):  # the project is opened again for each build
         (fault,) = session.build().result.faults
         assert str(fault).startswith(refusal(project, "--no-project-code"))

@@ -524,7 +524,7 @@ def test_explain_of_several_targets_shows_once_what_they_share(office: Project) 
 
 
 def test_watch_builds_what_is_selected(office: Project) -> None:
-    from cacheunit_build.cli.commands.watch import project_opener
+    from cacheunit_build.cli.commands.watch import WatchedProject
     from cacheunit_build.cli.context import Context
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.watching.session import WatchSession
@@ -532,7 +532,7 @@ def test_watch_builds_what_is_selected(office: Project) -> None:
     office.edit("templates/solo.j2", "You", "We")
     office.edit("templates/support/eu/desk.j2", "You", "We")
     project = Context(office.root, quiet=True, verbose=False).project_to_build()
-    session = WatchSession(project_opener(project), selection=Selection(names=("support/**",)))
+    session = WatchSession(WatchedProject(project).reopen, selection=Selection(names=("support/**",)))
     assert session.build().result.written == {("support/eu/desk", "deepseek-v4")}
     assert {name for _, name in office.drift()} == {"solo"}
 

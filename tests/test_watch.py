@@ -27,7 +27,7 @@ from cacheunit_build.adapters.storage import build_cache, project_files
 from cacheunit_build.adapters.system import file_watcher
 from cacheunit_build.adapters.system.file_watcher import Watcher
 from cacheunit_build.adapters.system.watched_names import symlink_folders
-from cacheunit_build.cli.commands.watch import project_opener
+from cacheunit_build.cli.commands.watch import WatchedProject
 from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.source_map import SourceLine
@@ -99,7 +99,7 @@ def watch_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def watch_session(project: Project) -> WatchSession:
     """Returns the builds of a watch, without anything that watches."""
-    return WatchSession(project_opener(Context(project.root, quiet=True, verbose=False).project()))
+    return WatchSession(WatchedProject(Context(project.root, quiet=True, verbose=False).project()).reopen)
 
 
 class RecordingWatcher(Watcher):

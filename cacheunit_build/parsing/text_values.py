@@ -6,10 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import yaml
-
 from cacheunit_build.parsing.json import string_values
-from cacheunit_build.parsing.yaml_nodes import compose
+from cacheunit_build.parsing.yaml_nodes import compose, scalars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,24 +59,10 @@ def text_values(text: str, path: str) -> Iterator[TextValue]:
 _SPELLINGS: dict[str, Spelling] = {'"': "escaped", "'": "quoted"}
 
 
-def _yaml_values(text: str, path: str) -> list[TextValue]:
-    """Returns where a YAML file holds texts, in order, each once however often aliases refer to it."""
-    values: dict[int, TextValue] = {}
-    visited: set[int] = set()
-    root = compose(text, path)
-    pending = [] if root is None else [root]
-    while pending:
-        node = pending.pop()
-        if id(node) in visited:
-            continue
-        visited.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            pending += [value for _, value in node.value]
-        elif isinstance(node, yaml.SequenceNode):
-            pending += node.value
-        elif isinstance(node, yaml.ScalarNode):
-            start, end = node.start_mark.index, node.end_mark.index
-            if node.style in ("|", ">"):  # the line of the mark is no text, and may have a comment
-                start = text.find("\n", start, end) + 1 or end
-            values[start] = TextValue(start=start, end=end, spelling=_SPELLINGS.get(node.style or "", "literal"))
-    return [values[start] for start in sorted(values)]
+def _yaml_values(text: str, path: str) -> Iterator[TextValue]:
+    """Yields where a YAML file holds texts, in order, each once however often aliases refer to it."""
+    for node in scalars(compose(text, path), keys=False):
+        start, end = node.start_mark.index, node.end_mark.index
+        if node.style in ("|", ">"):  # the line of the mark is no text, and may have a comment
+            start = text.find("\n", start, end) + 1 or end
+        yield TextValue(start=start, end=end, spelling=_SPELLINGS.get(node.style or "", "literal"))

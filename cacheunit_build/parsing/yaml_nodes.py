@@ -214,8 +214,13 @@ def _syntax_hint(problem: str, line: str) -> str | None:
     return None
 
 
-def scalars(root: yaml.Node | None) -> Sequence[yaml.ScalarNode]:
-    """Returns every scalar node below a node, in the order of the file, however often aliases refer to it."""
+def scalars(root: yaml.Node | None, *, keys: bool = True) -> Sequence[yaml.ScalarNode]:
+    """Returns every scalar node below a node once, in the order of the file, however often aliases refer to it.
+
+    Args:
+        root: the node.
+        keys: whether keys of mappings are among them.
+    """
     scalars: list[yaml.ScalarNode] = []
     visited: set[int] = set()
     pending = [] if root is None else [root]
@@ -227,7 +232,7 @@ def scalars(root: yaml.Node | None) -> Sequence[yaml.ScalarNode]:
         if isinstance(node, yaml.ScalarNode):
             scalars.append(node)
         elif isinstance(node, yaml.MappingNode):
-            pending += (part for pair in node.value for part in pair)
+            pending += (part for key, value in node.value for part in ((key, value) if keys else (value,)))
         else:
             pending += node.value
     return sorted(scalars, key=lambda scalar: scalar.start_mark.index)

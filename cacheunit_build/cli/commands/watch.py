@@ -222,11 +222,6 @@ class WatchedProject:
         return main_branch(self._project, self._repository)
 
 
-def project_opener(project: OpenProject) -> Callable[[], Adapters]:
-    """Returns a function that opens the project again at each call, with vocabularies that stay loaded."""
-    return WatchedProject(project).reopen
-
-
 def print_watched(build: WatchedBuild, print_line: Callable[[str], None]) -> None:
     """Prints what one build changed, and its faults where they are new."""
     from cacheunit_build.reports.watch import watch_lines
