@@ -16,7 +16,7 @@ _COLOURS = {
 
 _COLOUR_OF = {word: colour for colour, words in _COLOURS.items() for word in words}
 _LINE_COLOURS = {"+": "green", "-": "red", "@@": "cyan"}
-"""The colours of whole lines of a text diff, by their beginning."""
+"""The colour of a line of a text diff: green for added (+), red for removed (-), cyan for a header (@@)."""
 
 _CHANGED_WORDS = re.compile(r"\[-(?P<old>.*?)-\]|\{\+(?P<new>.*?)\+\}")
 """Words that were removed from a line, and words that were added."""

@@ -35,7 +35,7 @@ def print_blocks(blocks: Iterable[Block]) -> None:
 
 
 def output_width() -> int:
-    """Returns the columns of standard output: those of COLUMNS, else of the terminal, else 100."""
+    """Returns the width for reports in columns: the variable COLUMNS, else the width of the terminal, else 100."""
     from cacheunit_build.reports.layout import DEFAULT_WIDTH
 
     return max(_NARROWEST, shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns)

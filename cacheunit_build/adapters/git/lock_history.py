@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FORMAT = "%H%x00%P%x00%cs%x00%s"
-"""The id of a commit, those of its parents, the day it was made in the time zone of who made it, and its subject."""
+"""The output format of git: commit id, parent ids, date in the committer's time zone, subject."""
 _RAW = ("--no-ext-diff", "--no-textconv", "-r", "--raw", "-z", "--no-abbrev")
 """Arguments of `git diff-tree`: only ids and paths, so that no program of the repository's settings runs."""
 

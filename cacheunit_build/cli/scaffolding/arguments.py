@@ -1,4 +1,4 @@
-"""Turns the arguments of `init` into files: those that are named, and those in folders that are named."""
+"""Finds the files that the arguments of `init` name, and the files in the folders that they name."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def written_keys(keys: Sequence[str | int]) -> str:
 
 
 def prompt_like_keys(document: Document, without: Keys | None = None) -> list[str]:
-    """Returns the expressions of the texts that may be prompts: those of several lines, and long ones.
+    """Returns the key expressions of texts that are probably prompts: long texts, and texts of several lines.
 
     Args:
         document: the file.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OWNER = "OWNER/cacheunit"
-"""What stands for the repository that hooks and actions are taken from."""
+"""The placeholder for the GitHub repository of cacheunit in generated hook and CI files."""
 
 CI_FILES = {"github": ".github/workflows/cacheunit.yml", "gitlab": ".gitlab-ci.yml"}
 HOOK_FILE = ".pre-commit-config.yaml"

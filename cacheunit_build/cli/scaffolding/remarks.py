@@ -1,4 +1,4 @@
-"""The lines that tell what `init` changed, left out, and found in several prompts."""
+"""The remarks of `init`: what it changed, what it skipped, and text that several prompts share."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SHORTEST_PASSAGE = 200
 """Characters that a passage has at least."""
 
 _NEAR = 0.85
-"""The share of their words, from 0 to 1, from which two blocks are nearly the same."""
+"""The least similarity of two blocks, from 0 to 1, at which they count as near-duplicates."""
 _SHINGLE = 4
 """Words in a row that are compared as one, to find blocks that may be nearly the same."""
 _ONE_IN = 4
@@ -71,7 +71,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarBlocks:
-    """Blocks of several prompts that are nearly the same.
+    """Near-duplicate blocks in several prompts.
 
     Attributes:
         text: the first of them.
@@ -160,7 +160,7 @@ def _passage(
 
 
 def similar_blocks(texts: Mapping[str, str]) -> list[SimilarBlocks]:
-    """Returns groups of blocks that are nearly the same as the first of the group, in other texts; long ones first.
+    """Returns groups of near-duplicate blocks of different texts, the longest blocks first.
 
     Args:
         texts: name -> text.
@@ -190,7 +190,7 @@ def similar_blocks(texts: Mapping[str, str]) -> list[SimilarBlocks]:
 def _nearest(
     name: str, words: Sequence[str], shingles: set[int], by_shingle: Mapping[int, Sequence[tuple[str, Block]]]
 ) -> tuple[str, Block] | None:
-    """Returns the block of another text that has nearly the same words; None where there is none."""
+    """Returns a near-duplicate of a block in another text; None where there is none."""
     shared: dict[tuple[str, int], int] = defaultdict(int)
     found: dict[tuple[str, int], tuple[str, Block]] = {}
     for shingle in shingles:
