@@ -138,7 +138,7 @@ def append_step_outputs(outputs: Mapping[str, str]) -> None:
 
 
 def _cut(markdown: str, most: int) -> str:
-    """Truncates Markdown to at most `most` bytes of UTF-8, at a line end, with a note on top that its end is left out."""
+    """Truncates Markdown to at most `most` bytes of UTF-8, at a line end, with a note of that on top."""
     data = markdown.encode("utf-8", "backslashreplace")
     if len(data) <= most:
         return markdown
