@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.check import all_drift
+from cacheunit_build.builder.chunks import BuildOptions, build_chunks
 from cacheunit_build.builder.results import BuildResult
 from cacheunit_build.builder.up_to_date import listed_only, reusable_records
-from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
 from cacheunit_build.domain.drift import Drift
@@ -20,69 +21,53 @@ from cacheunit_build.domain.selection import Selection
 from cacheunit_build.lockfile.format import EMPTY_LOCK, LockUnknownError, lock_bytes, read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from cacheunit_build.builder.results import Gate
+    from cacheunit_build.builder.chunks import BuiltProject
     from cacheunit_build.builder.up_to_date import Fingerprints
-    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.compiler.project import ProjectRecords
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
-    from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles
+    from cacheunit_build.domain.protocols import Adapters, ProjectFiles
 
 
-def build(  # noqa: PLR0913 - each is passed by name
-    adapters: Adapters,
-    selection: Selection | None = None,
-    *,
-    locked: bool = False,
-    progress: ProgressCallback | None = None,
-    jobs: int = 1,
-    gate: Gate | None = None,
+def build(
+    adapters: Adapters, selection: Selection | None = None, options: BuildOptions | None = None, *, locked: bool = False
 ) -> BuildResult:
     """Compiles, writes the artifacts that differ, then the lock. With any fault, nothing is written.
 
     Args:
         adapters: the project.
         selection: which artifacts; entries of others stay in the lock as they are.
+        options: how to build.
         locked: write artifacts only, and only if they match the lock and no file was edited.
-        progress: called with the number of compiled manifests and the number of all.
-        jobs: the number of threads; the result does not depend on it.
-        gate: finds what must not be frozen; artifacts that are reused passed it when they were compiled.
     """
-    selection = selection or Selection()
+    selection, options = selection or Selection(), options or BuildOptions()
     try:
         with adapters.files.exclusive():
             adapters.records.start()
-            if locked:
-                return _build_locked(adapters, selection, progress, jobs, gate)
-            return _build(adapters, selection, progress, jobs, gate)
+            return (_build_locked if locked else _build)(adapters, selection, options)
     except CacheunitError as error:
         return BuildResult(faults=error.faults)
 
 
-def _build(
-    adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int, gate: Gate | None
-) -> BuildResult:
+def _build(adapters: Adapters, selection: Selection, options: BuildOptions) -> BuildResult:
     old, notes = _lock_to_replace(adapters, selection)
     reuse = reusable_records(adapters.records, adapters.files.known_fingerprint, adapters.files)
-    compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
-    faults = compiled.faults or (gate(adapters, compiled) if gate else ())
-    if faults:
-        return BuildResult(faults=faults, notes=notes)
-    return replace(_write(adapters, compiled, old), notes=notes)
+    built = build_chunks(adapters, selection, options, stages=True, reuse=reuse)
+    if built.records.faults:
+        return BuildResult(faults=built.records.faults, notes=notes)
+    return replace(_write(adapters, built, old), notes=notes)
 
 
-def _build_locked(
-    adapters: Adapters, selection: Selection, progress: ProgressCallback | None, jobs: int, gate: Gate | None
-) -> BuildResult:
+def _build_locked(adapters: Adapters, selection: Selection, options: BuildOptions) -> BuildResult:
     if adapters.files.read(LOCK_FILE) is None:
         raise fail(f"there is no {LOCK_FILE} to compare with", hint='run "cacheunit build" and commit the lock')
     lock = read_lock(adapters.files)
-    compiled = compile_project(adapters, selection, progress, jobs=jobs)
-    faults = compiled.faults or (gate(adapters, compiled) if gate else ())
-    if faults:
-        return BuildResult(faults=faults)
-    return _write_missing(adapters, compiled, lock)
+    built = build_chunks(adapters, selection, options, stages=True)
+    if built.records.faults:
+        return BuildResult(faults=built.records.faults)
+    return _write_missing(adapters, built, lock)
 
 
 def _lock_to_replace(adapters: Adapters, selection: Selection) -> tuple[Lock, tuple[str, ...]]:
@@ -104,47 +89,56 @@ def _lock_to_replace(adapters: Adapters, selection: Selection) -> tuple[Lock, tu
         return EMPTY_LOCK, (f"{error.faults[0].message}; it is rebuilt from the sources",)
 
 
-def _write(adapters: Adapters, compiled: CompiledProject, old: Lock) -> BuildResult:
-    """Writes the artifacts that changed, removes those that no longer exist, and writes the lock."""
-    files, folder = adapters.files, compiled.settings.build
-    new = _new_lock(compiled, old)
-    removed = tuple(sorted(old.entries.keys() - new.entries.keys()))
-    fingerprint_of = listed_only(files.fingerprint, files.walk(folder))
-    changed = _changed_files(fingerprint_of, compiled.artifacts, folder)
-    lock = lock_bytes(new)
-    lock_changed = files.read(LOCK_FILE) != lock
-    removed_files = _unedited_files(fingerprint_of, old, new, folder)
-    # Listed before anything is written, since a link to a folder in the build folder is refused.
-    orphans = tuple(_orphans(files, new, folder, removed_files))
-    _commit(files, changed, removed_files, lock if lock_changed else None, folder)
-    _save_record(adapters, compiled, new, lock)
+def _write(adapters: Adapters, built: BuiltProject, old: Lock) -> BuildResult:
+    """Moves the artifacts that changed into place, removes those that no longer exist, and writes the lock."""
+    files, project, folder = adapters.files, built.records, built.records.settings.build
+    with _discarded_on_failure(files, built):
+        new = _new_lock(project, old)
+        removed = tuple(sorted(old.entries.keys() - new.entries.keys()))
+        lock = lock_bytes(new)
+        lock_changed = files.read(LOCK_FILE) != lock
+        listed = files.walk(folder)
+        removed_files = _unedited_files(listed_only(files.fingerprint, listed), old, new, folder)
+        # Listed before anything is moved, since a link to a folder in the build folder is refused.
+        orphans = tuple(_orphans(listed, new, folder, removed_files))
+        _commit(files, built, removed_files, lock if lock_changed else None)
+    changed = built.staged_paths
+    _save_record(adapters, project, new, lock)
     return BuildResult(
-        records=compiled.records,
-        compiled=compiled.artifacts,
+        records=project.records,
         written=frozenset(
             record.key
-            for record in compiled.records
+            for record in project.records
             if old.entries.get(record.key) != record.entry or _has_file(record, folder, changed)
         ),
         removed=removed,
         orphans=orphans,
         lock="written" if lock_changed else "unchanged",
-        project=compiled,
+        project=built.compiled,
     )
 
 
-def _commit(
-    files: ProjectFiles, changed: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None, folder: str
-) -> None:
+@contextmanager
+def _discarded_on_failure(files: ProjectFiles, built: BuiltProject) -> Iterator[None]:
+    """Removes what was staged if anything fails."""
+    try:
+        yield
+    except BaseException:
+        files.discard(built.staged)
+        raise
+
+
+def _commit(files: ProjectFiles, built: BuiltProject, removed: Sequence[str], lock: bytes | None) -> None:
     """Writes and removes files, then writes the lock. Temporary files of a killed build are removed at the end.
 
     That is done after a failure too, since these files may be what fills the disk.
     """
     try:
-        if changed or removed or lock is not None:
-            files.commit(changed, removed, lock)
+        if built.staged_paths or removed or lock is not None:
+            files.commit({}, removed, lock, built.staged)
+            files.note_written(built.fingerprints_of_staged())
     finally:
-        files.remove_leftovers(folder)
+        files.remove_leftovers(built.records.settings.build)
 
 
 def _unedited_files(fingerprint_of: Fingerprints, old: Lock, new: Lock, folder: str) -> list[str]:
@@ -159,29 +153,29 @@ def _unedited_files(fingerprint_of: Fingerprints, old: Lock, new: Lock, folder: 
     return unedited
 
 
-def _write_missing(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> BuildResult:
-    """Writes what is missing in the build folder, if everything matches the lock and no file there was edited."""
-    files, folder = adapters.files, compiled.settings.build
-    drift = [item for item in all_drift(adapters, compiled, lock) if item.kind not in ("missing", "orphan")]
-    if drift:
-        return BuildResult(records=compiled.records, drift=tuple(drift))
-    fingerprint_of = listed_only(files.fingerprint, files.walk(folder))
-    missing = {
-        path: data for path, data in artifact_files(compiled.artifacts, folder).items() if fingerprint_of(path) is None
-    }
-    files.remove_leftovers(folder)
-    if missing:
-        files.commit(missing, (), None)
+def _write_missing(adapters: Adapters, built: BuiltProject, lock: Lock) -> BuildResult:
+    """Moves what is missing in the build folder into place, if all matches the lock and no file there was edited.
+
+    Then what differs from the build folder is what is missing there.
+    """
+    files, project, folder = adapters.files, built.records, built.records.settings.build
+    with _discarded_on_failure(files, built):
+        drift = [item for item in all_drift(adapters, project, lock) if item.kind not in ("missing", "orphan")]
+        if drift:
+            files.discard(built.staged)
+            return BuildResult(records=project.records, drift=tuple(drift))
+        orphans = tuple(_orphans(files.walk(folder), lock, folder))
+        _commit(files, built, (), None)
+    missing = built.staged_paths
     return BuildResult(
-        records=compiled.records,
-        compiled=compiled.artifacts,
-        written=frozenset(item.key for item in compiled.artifacts if _has_file(item.record, folder, missing)),
-        orphans=tuple(_orphans(files, lock, folder)),
+        records=project.records,
+        written=frozenset(record.key for record in project.records if _has_file(record, folder, missing)),
+        orphans=orphans,
         lock="unchanged",
     )
 
 
-def _new_lock(compiled: CompiledProject, old: Lock) -> Lock:
+def _new_lock(compiled: ProjectRecords, old: Lock) -> Lock:
     """Returns the lock with what was compiled, and the old entries of what was not selected.
 
     Raises:
@@ -211,39 +205,33 @@ def artifact_files(artifacts: Iterable[Artifact], folder: str) -> dict[str, byte
     return {path: data for artifact in artifacts for path, data in artifact.files(folder).items()}
 
 
-def _changed_files(fingerprint_of: Fingerprints, artifacts: Iterable[Artifact], folder: str) -> dict[str, bytes]:
-    """Returns path -> new bytes of the artifact files that differ or are missing."""
-    changed: dict[str, bytes] = {}
-    for artifact in artifacts:
-        expected = locked_files(artifact.key, artifact.entry, folder)
-        contents = artifact.files(folder)
-        changed |= {path: data for path, data in contents.items() if fingerprint_of(path) != expected[path]}
-    return changed
-
-
-def _has_file(record: ArtifactRecord, folder: str, files: Mapping[str, bytes]) -> bool:
+def _has_file(record: ArtifactRecord, folder: str, files: Collection[str]) -> bool:
     """Returns whether a file of that artifact is among `files`."""
     return any(path in files for path in locked_files(record.key, record.entry, folder))
 
 
-def _orphans(files: ProjectFiles, lock: Lock, folder: str, removed: Sequence[str] = ()) -> list[Drift]:
-    """Returns the artifacts in the build folder that no lock entry names, without those that are to be removed."""
+def _orphans(built: Sequence[str], lock: Lock, folder: str, removed: Sequence[str] = ()) -> list[Drift]:
+    """Returns the artifacts in the build folder that no lock entry names, without those that are to be removed.
+
+    Args:
+        built: all files in the build folder.
+        lock: the lock.
+        folder: the build folder.
+        removed: the files to be removed.
+    """
     listed = {path for key, entry in lock.entries.items() for path in locked_files(key, entry, folder)}.union(removed)
-    artifacts = files_of_artifacts(files.walk(folder), folder, {target for _, target in lock.entries})
+    artifacts = files_of_artifacts(built, folder, {target for _, target in lock.entries})
     paths = sorted(path for path in artifacts if path not in listed)
     return [Drift(prefix="", target="", kind="orphan", path=path) for path in paths]
 
 
-def _save_record(adapters: Adapters, compiled: CompiledProject, new: Lock, lock: bytes) -> None:
+def _save_record(adapters: Adapters, compiled: ProjectRecords, new: Lock, lock: bytes) -> None:
     """Stores the record of this build, with the records of manifests that were not compiled and still hold."""
     last = adapters.records.valid_record()
     contents = {path: adapters.files.read(path) for path in SETTINGS_FILES}
     settings = {path: None if data is None else fingerprint(data) for path, data in contents.items()}
     kept = last.prefixes if last is not None and last.settings == settings else {}
-    compiled_now = {
-        path: prefix_record([artifact.record for artifact in artifacts], compiled.identities)
-        for path, artifacts in compiled.complete.items()
-    }
+    compiled_now = {path: prefix_record(records, compiled.identities) for path, records in compiled.complete.items()}
     record = BuildRecord(
         settings=settings,
         folders=(compiled.settings.prefixes, compiled.settings.templates, compiled.settings.build),

@@ -10,7 +10,7 @@ from cacheunit_build.domain.fingerprint import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.compiler.project import ProjectRecords
     from cacheunit_build.domain.lock import ArtifactKey, Lock
     from cacheunit_build.domain.protocols import Adapters
 
@@ -24,7 +24,7 @@ class ChangedInputs:
         lock: the lock.
     """
 
-    def __init__(self, adapters: Adapters, compiled: CompiledProject, lock: Lock) -> None:
+    def __init__(self, adapters: Adapters, compiled: ProjectRecords, lock: Lock) -> None:
         record = adapters.records.last_record()
         self._adapters = adapters
         self._lock = lock

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.changed_inputs import ChangedInputs
+from cacheunit_build.builder.chunks import BuildOptions, build_chunks
 from cacheunit_build.builder.results import CheckResult
 from cacheunit_build.builder.up_to_date import listed_only, reusable_records
-from cacheunit_build.compiler.project import compile_project
 from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE, manifest_path
@@ -21,41 +21,34 @@ from cacheunit_build.lockfile.format import read_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cacheunit_build.builder.results import Gate
-    from cacheunit_build.compiler.project import CompiledProject
+    from cacheunit_build.compiler.project import ProjectRecords
     from cacheunit_build.domain.drift import Drift
-    from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles
+    from cacheunit_build.domain.protocols import Adapters, ProjectFiles
 
 
 def check(
     adapters: Adapters,
     selection: Selection | None = None,
-    *,
-    progress: ProgressCallback | None = None,
-    jobs: int = 1,
-    gate: Gate | None = None,
+    options: BuildOptions | None = None,
 ) -> CheckResult:
     """Compiles in memory and compares with the lock and the build folder. Nothing is written.
 
     Args:
         adapters: the project.
         selection: which artifacts.
-        progress: called with the number of compiled manifests and the number of all.
-        jobs: the number of threads; the result does not depend on it.
-        gate: finds what a build would refuse to freeze.
+        options: how to compile, and what a build would refuse to freeze.
     """
     selection = selection or Selection()
     files = adapters.files
     try:
         lock = read_lock(files)
         reuse = reusable_records(adapters.records, files.fingerprint)
-        compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
+        compiled = build_chunks(adapters, selection, options or BuildOptions(), stages=False, reuse=reuse).records
         notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
         if not files.has_folder(compiled.settings.build):
             notes.append(f"there is no {compiled.settings.build}/: only the lock was compared")
-        faults = compiled.faults or (gate(adapters, compiled) if gate else ())
-        if faults:
-            return CheckResult(faults=faults, notes=tuple(notes))
+        if compiled.faults:
+            return CheckResult(faults=compiled.faults, notes=tuple(notes))
         drift = tuple(all_drift(adapters, compiled, lock))
         estimates = tuple(record for record in compiled.records if record.entry.is_estimate)
         return CheckResult(verified=len(compiled.records), drift=drift, notes=tuple(notes), estimates=estimates)
@@ -63,7 +56,7 @@ def check(
         return CheckResult(faults=error.faults)
 
 
-def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iterator[Drift]:
+def all_drift(adapters: Adapters, compiled: ProjectRecords, lock: Lock) -> Iterator[Drift]:
     """Yields every difference between sources and lock, then between lock and build folder.
 
     A difference between sources and lock names the inputs that explain it.
@@ -82,7 +75,7 @@ def all_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iter
         yield from _build_folder_drift(adapters, compiled, lock)
 
 
-def _build_folder_drift(adapters: Adapters, compiled: CompiledProject, lock: Lock) -> Iterator[Drift]:
+def _build_folder_drift(adapters: Adapters, compiled: ProjectRecords, lock: Lock) -> Iterator[Drift]:
     """Yields the selected differences between lock and build folder, one for each artifact and kind."""
     files, folder, selection = adapters.files, compiled.settings.build, compiled.selection
     unlocked = [record for record in compiled.records if record.key not in lock.entries]

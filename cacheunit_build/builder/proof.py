@@ -19,18 +19,17 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.source_map import SourceLine
 
 
-def prove(adapters: Adapters, rebuild: Rebuild, *, jobs: int = 1) -> Proof:
+def prove(adapters: Adapters, rebuild: Rebuild) -> Proof:
     """Builds the project again under other conditions, each time without a cache, and compares all bytes.
 
     Args:
         adapters: the project.
         rebuild: builds copies of the sources.
-        jobs: the number of threads of the first compilation.
 
     Raises:
         CacheunitError: the project does not compile.
     """
-    compiled = compile_or_fail(adapters, jobs=jobs)
+    compiled = compile_or_fail(adapters)
     expected = _outputs(compiled)
     sources = _sources(adapters.files, compiled)
     deviations = []

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject
-    from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
+    from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.drift import Drift
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import ArtifactKey
-    from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.protocols import CompileInputs
     from cacheunit_build.domain.source_map import SourceLine
 
 
 class Gate(Protocol):
     """Finds what must not be frozen in an artifact."""
 
-    def __call__(self, adapters: Adapters, compiled: CompiledProject) -> tuple[Fault, ...]:
+    def __call__(self, inputs: CompileInputs, compiled: CompiledProject) -> tuple[Fault, ...]:
         """Returns a fault for each thing that must not be frozen, in the artifacts that were compiled."""
 
 
@@ -43,7 +43,6 @@ class BuildResult:
 
     Attributes:
         records: the records of all artifacts, compiled or reused.
-        compiled: the artifacts that were compiled.
         written: the artifacts whose files or lock entry changed.
         removed: the artifacts that were removed.
         orphans: files in the build folder that no lock entry names.
@@ -51,11 +50,11 @@ class BuildResult:
         faults: every fault; with one, nothing was written.
         notes: further remarks.
         lock: what was done with the lockfile.
-        project: what was compiled and reused; None where nothing was compiled, or something is wrong.
+        project: what was compiled and reused, where that was asked for; None where nothing was compiled, or something
+            is wrong.
     """
 
     records: tuple[ArtifactRecord, ...] = ()
-    compiled: tuple[Artifact, ...] = ()
     written: frozenset[ArtifactKey] = frozenset()
     removed: tuple[ArtifactKey, ...] = ()
     orphans: tuple[Drift, ...] = ()

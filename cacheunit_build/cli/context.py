@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cacheunit_build.adapters.storage.project_files import DiskFiles
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.artifact import ArtifactRecord
-    from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.protocols import Adapters, Workers
 
 OK, DIFFERENT, WRONG_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 """The exit codes: success; a check failed or differences were found; the input is wrong; a bug; interrupted."""
@@ -91,6 +91,16 @@ class Context:
         """Returns the adapters of the project."""
         return self.project().adapters
 
+    def workers(self, count: int) -> Workers | None:
+        """Returns processes that build; None where there would be only one."""
+        if count == 1:
+            return None
+        from functools import partial
+
+        from cacheunit_build.adapters.system.worker_processes import WorkerProcesses
+
+        return WorkerProcesses(count, partial(_open_in_worker, str(self.root), no_project_code=self.no_project_code))
+
     def repository_path(self, path: str) -> str:
         """Returns a path of the project as a path of the repository around it, if there is one."""
         return f"{self._path_in_repository}{path}"
@@ -147,7 +157,7 @@ class OpenProject:
         """
         from cacheunit_build.adapters.git.history import GitHistory
         from cacheunit_build.cli.project_code import encoder_loader
-        from cacheunit_build.domain.protocols import Adapters
+        from cacheunit_build.domain.protocols import Adapters, Workers
 
         _refuse_other_release(self.files)
         return Adapters(
@@ -162,6 +172,13 @@ class OpenProject:
         """Returns the project as it is now on disk, with vocabularies that stay loaded."""
         records = self.records.reopened()
         return OpenProject(self.root, records, self.tokenizers, no_project_code=self.no_project_code)
+
+
+def _open_in_worker(root: str, *, no_project_code: bool) -> Adapters:
+    """Opens a project in a worker process that shares nothing with this one."""
+    from pathlib import Path
+
+    return Context(Path(root), quiet=True, verbose=False, no_project_code=no_project_code).adapters()
 
 
 def _refuse_other_release(files: DiskFiles) -> None:

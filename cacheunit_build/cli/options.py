@@ -34,13 +34,20 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+def _available_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 format_option = format_options("text", "json")
 jobs_option = click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=1),
-    default=os.cpu_count() or 1,
-    help="Number of threads that compile. Default: number of CPU cores.",
+    default=_available_cores(),
+    help="Number of processes that compile. Default: number of CPU cores.",
 )
 price_option = click.option(
     "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."

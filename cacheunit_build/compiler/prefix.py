@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
     from cacheunit_build.compiler.manifest_inputs import ManifestInputs
-    from cacheunit_build.domain.artifact import Artifact
+    from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
+    from cacheunit_build.domain.lock import TargetIdentity
     from cacheunit_build.domain.manifest import Manifest, Variant
     from cacheunit_build.domain.prompt import Rendered
     from cacheunit_build.domain.protocols import CompileInputs
@@ -55,6 +56,11 @@ class CompiledPrefix:
     faults: tuple[Fault, ...] = ()
     complete: bool = False
 
+    @property
+    def records(self) -> tuple[ArtifactRecord, ...]:
+        """What is recorded of its artifacts."""
+        return tuple(artifact.record for artifact in self.artifacts)
+
 
 class PrefixCompiler:
     """Compiles manifests of one project; several threads may use it."""
@@ -76,6 +82,16 @@ class PrefixCompiler:
     def loaded(self) -> dict[str, LoadedTarget]:
         """The targets that were loaded, by name: for any prefix where one needs that, else for system text alone."""
         return {name: loaded for (name, _), loaded in sorted(self._loaded.items(), key=lambda item: not item[0][1])}
+
+    @property
+    def identities(self) -> dict[str, TargetIdentity]:
+        """The identity of each target that was loaded, by name."""
+        return {name: loaded.identity for name, loaded in self.loaded.items()}
+
+    @property
+    def package_files(self) -> dict[str, str]:
+        """The sources of the files of models from outside of the project, with the sha256 of each file."""
+        return {source: digest for loaded in self.loaded.values() for source, digest in loaded.package_files.items()}
 
     def compile(self, name: str, path: str) -> CompiledPrefix:
         """Compiles the prefix of that name from the manifest at `path`."""

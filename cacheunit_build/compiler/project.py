@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cacheunit_build.compiler.prefix import CompiledPrefix, PrefixCompiler
+from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.compiler.selection import select, unmatched_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.names import folded, name_problem
@@ -16,9 +16,10 @@ from cacheunit_build.targets.loader import all_targets
 from cacheunit_build.templating.renderer import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from cacheunit_build.compiler.loaded_target import LoadedTarget
+    from cacheunit_build.compiler.prefix import CompiledPrefix
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.build_record import PrefixRecord
     from cacheunit_build.domain.lock import TargetIdentity
@@ -30,49 +31,71 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.target import Target
 
     Reuse = Callable[[str], PrefixRecord | None]
+    ManifestPath = tuple[str, str]
 
 _MANIFEST = ".yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledProject:
-    """The result of compiling a project: everything that is selected, compiled or reused.
+class ProjectPlan:
+    """What is to be compiled of a project.
+
+    Attributes:
+        settings: the settings of the project.
+        targets: the known targets and those of the project, by name.
+        selection: what is selected.
+        manifests: name and path of each selected manifest.
+        all_manifests: the paths of all manifests of the project.
+    """
+
+    settings: Settings
+    targets: Mapping[str, Target]
+    selection: SelectedArtifacts
+    manifests: tuple[ManifestPath, ...]
+    all_manifests: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectRecords:
+    """What is recorded of a project that was compiled: everything that is selected, compiled or reused.
 
     Attributes:
         settings: the settings of the project.
         selection: what was selected.
-        targets: the targets that were loaded, by name.
         identities: the identity of each target in use, by name.
-        artifacts: the artifacts that were compiled, by prefix and target.
-        reused: the records of artifacts that an earlier build compiled from the same inputs, by prefix and target.
+        records: the records of all artifacts, compiled or reused, by prefix and target.
         manifests: the paths of all manifests of the project.
-        variants: all variants of each manifest that was compiled, by the name of its prefix.
-        complete: the artifacts of each manifest that was compiled for all its variants and targets, without faults and
+        package_files: the sources of the files of models from outside of the project, with the sha256 of each file.
+        complete: the records of each manifest that was compiled for all its variants and targets, without faults and
             from files that are all known.
         faults: every fault.
     """
 
     settings: Settings
     selection: SelectedArtifacts
-    targets: Mapping[str, LoadedTarget]
     identities: Mapping[str, TargetIdentity]
-    artifacts: tuple[Artifact, ...]
-    reused: tuple[ArtifactRecord, ...]
+    records: tuple[ArtifactRecord, ...]
     manifests: frozenset[str]
-    variants: Mapping[str, tuple[Variant, ...]]
-    complete: Mapping[str, tuple[Artifact, ...]]
+    package_files: Mapping[str, str]
+    complete: Mapping[str, tuple[ArtifactRecord, ...]]
     faults: tuple[Fault, ...]
 
-    @property
-    def records(self) -> tuple[ArtifactRecord, ...]:
-        """The records of all artifacts, compiled or reused, by prefix and target."""
-        records = [*(artifact.record for artifact in self.artifacts), *self.reused]
-        return tuple(sorted(records, key=lambda record: record.key))
 
-    @property
-    def package_files(self) -> dict[str, str]:
-        """The sources of the files of models from outside of the project, with the sha256 of each file."""
-        return {source: digest for loaded in self.targets.values() for source, digest in loaded.package_files.items()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledProject(ProjectRecords):
+    """The result of compiling a project in this process.
+
+    Attributes:
+        targets: the targets that were loaded, by name.
+        artifacts: the artifacts that were compiled, by prefix and target.
+        reused: the records of artifacts that an earlier build compiled from the same inputs, by prefix and target.
+        variants: all variants of each manifest that was compiled, by the name of its prefix.
+    """
+
+    targets: Mapping[str, LoadedTarget]
+    artifacts: tuple[Artifact, ...]
+    reused: tuple[ArtifactRecord, ...]
+    variants: Mapping[str, tuple[Variant, ...]]
 
 
 def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:
@@ -88,34 +111,157 @@ def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:
     return settings, all_targets(settings)
 
 
-def compile_project(
-    adapters: CompileInputs,
-    selection: Selection | None = None,
-    progress: ProgressCallback | None = None,
-    *,
-    reuse: Reuse | None = None,
-    jobs: int = 1,
-) -> CompiledProject:
-    """Compiles the selected artifacts, or all. Nothing is written.
-
-    Args:
-        adapters: the project's files and tokenizers.
-        selection: which artifacts to compile.
-        progress: called with the number of compiled manifests and the number of all.
-        reuse: returns the record of the manifest at a path, if none of its inputs changed.
-        jobs: the number of threads; the result does not depend on it.
+def plan_project(files: SourceFiles, selection: Selection | None = None) -> ProjectPlan:
+    """Returns what is to be compiled for a selection, or for everything.
 
     Raises:
         CacheunitError: the settings or the selection are wrong, or there is nothing to compile.
     """
-    settings, targets = read_project(adapters.files)
-    all_manifests = manifest_names(adapters.files, settings)
+    settings, targets = read_project(files)
+    all_manifests = manifest_names(files, settings)
     selected = select(selection or Selection(), dict(all_manifests), targets, settings.prefixes)
-    manifests = [(name, path) for name, path in all_manifests if selected.includes_manifest(name)]
-    adapters.files.walk(settings.templates)  # raises for links and names that differ between systems
-    run = _CompilerRun(adapters, settings, targets, selected)
-    run.compile_all(manifests, reuse, progress, jobs)
-    return run.result(frozenset(path for _, path in all_manifests))
+    files.walk(settings.templates)  # raises for links and names that differ between systems
+    return ProjectPlan(
+        settings=settings,
+        targets=targets,
+        selection=selected,
+        manifests=tuple((name, path) for name, path in all_manifests if selected.includes_manifest(name)),
+        all_manifests=frozenset(path for _, path in all_manifests),
+    )
+
+
+def compile_project(
+    inputs: CompileInputs,
+    selection: Selection | None = None,
+    progress: ProgressCallback | None = None,
+    *,
+    reuse: Reuse | None = None,
+) -> CompiledProject:
+    """Compiles the selected artifacts, or all, in this process. Nothing is written.
+
+    Args:
+        inputs: the project's files and tokenizers.
+        selection: which artifacts to compile.
+        progress: called with the number of compiled manifests and the number of all.
+        reuse: returns the record of the manifest at a path, if none of its inputs changed.
+
+    Raises:
+        CacheunitError: the settings or the selection are wrong, or there is nothing to compile.
+    """
+    plan = plan_project(inputs.files, selection)
+    work, reused = split_work(plan, reuse)
+    compiler = PrefixCompiler(inputs, plan.settings, plan.targets, plan.selection)
+    prefixes = []
+    for manifest in work:
+        prefixes.append(compiler.compile(*manifest))
+        if progress is not None:
+            progress(len(prefixes), len(work))
+    project = compiled_project(plan, compiler, prefixes, reused)
+    names = {*reused.names, *(variant.name for prefix in prefixes for variant in prefix.variants)}
+    return replace(project, faults=all_faults(plan, project.faults, project.records, names, inputs.files))
+
+
+def split_work(plan: ProjectPlan, reuse: Reuse | None) -> tuple[list[ManifestPath], ReusedRecords]:
+    """Returns the manifests that must be compiled, and the records of the others.
+
+    Args:
+        plan: what is selected.
+        reuse: returns the record of the manifest at a path, if none of its inputs changed; None to compile everything.
+    """
+    unchanged = {path: record for _, path in plan.manifests if (record := reuse(path) if reuse else None) is not None}
+    work = [manifest for manifest in plan.manifests if manifest[1] not in unchanged]
+    return work, _reused_records(list(unchanged.values()), plan.selection)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReusedRecords:
+    """The records of manifests that need not be compiled.
+
+    Attributes:
+        records: the records of the selected artifacts, by prefix and target.
+        names: the names of all variants of these manifests.
+        identities: the identity of each target in use, by name.
+    """
+
+    records: tuple[ArtifactRecord, ...] = ()
+    names: frozenset[str] = frozenset()
+    identities: Mapping[str, TargetIdentity] = field(default_factory=dict)
+
+
+def _reused_records(prefixes: Sequence[PrefixRecord], selection: SelectedArtifacts) -> ReusedRecords:
+    """Returns what is reused of the records of some manifests, of which a part is selected."""
+    records = [record for prefix in prefixes for record in prefix.artifacts]
+    selected = (record for record in records if selection.includes_key(record.key))
+    return ReusedRecords(
+        records=tuple(sorted(selected, key=lambda record: record.key)),
+        names=frozenset(record.prefix for record in records),
+        identities={name: identity for prefix in prefixes for name, identity in prefix.identities.items()},
+    )
+
+
+def compiled_project(
+    plan: ProjectPlan,
+    compiler: PrefixCompiler,
+    prefixes: Iterable[CompiledPrefix],
+    reused: ReusedRecords,
+) -> CompiledProject:
+    """Returns everything that was compiled and reused, in the order of names, with the faults of the manifests.
+
+    Args:
+        plan: what was selected.
+        compiler: what compiled it.
+        prefixes: the result of each manifest.
+        reused: the records of the others.
+    """
+    prefixes = sorted(prefixes, key=lambda prefix: prefix.path)
+    artifacts = sorted((item for prefix in prefixes for item in prefix.artifacts), key=lambda item: item.key)
+    return CompiledProject(
+        settings=plan.settings,
+        selection=plan.selection,
+        identities={**reused.identities, **compiler.identities},
+        records=merged_records((artifact.record for artifact in artifacts), reused),
+        manifests=plan.all_manifests,
+        package_files=compiler.package_files,
+        complete={prefix.path: prefix.records for prefix in prefixes if prefix.complete},
+        faults=tuple(fault for prefix in prefixes for fault in prefix.faults),
+        targets=compiler.loaded,
+        artifacts=tuple(artifacts),
+        reused=reused.records,
+        variants={prefix.variants[0].manifest.name: prefix.variants for prefix in prefixes if prefix.variants},
+    )
+
+
+def merged_records(compiled: Iterable[ArtifactRecord], reused: ReusedRecords) -> tuple[ArtifactRecord, ...]:
+    """Returns the records of all artifacts, by prefix and target."""
+    return tuple(sorted((*compiled, *reused.records), key=lambda record: record.key))
+
+
+def all_faults(
+    plan: ProjectPlan,
+    faults: Iterable[Fault],
+    records: Iterable[ArtifactRecord],
+    names: Collection[str],
+    files: SourceFiles,
+) -> tuple[Fault, ...]:
+    """Returns every fault of a project: those of its manifests, and those that only the whole shows.
+
+    Args:
+        plan: what was selected.
+        faults: the faults of manifests.
+        records: the records of all artifacts, compiled or reused.
+        names: the names of all prefixes and variants.
+        files: the files of the project.
+    """
+    found = [*faults, *_input_twins(records, files)]
+    if not found:
+        found += unmatched_faults(plan.selection, names, {record.key for record in records})
+    return tuple(dict.fromkeys(found))
+
+
+def _input_twins(records: Iterable[ArtifactRecord], files: SourceFiles) -> Iterator[Fault]:
+    """Yields a fault for each input that some systems take for another file, which is there too."""
+    inputs = {item.path for record in records for item in record.lookups if item.fingerprint is not None}
+    yield from (_twin_fault(path, twin) for path, twin in files.twins(sorted(inputs)).items())
 
 
 def check_selection(files: SourceFiles, selection: Selection) -> None:
@@ -130,14 +276,13 @@ def compile_or_fail(
     progress: ProgressCallback | None = None,
     *,
     reuse: Reuse | None = None,
-    jobs: int = 1,
 ) -> CompiledProject:
     """Compiles the selected artifacts, or all, as `compile_project`, for callers that cannot use a partial result.
 
     Raises:
         CacheunitError: every fault.
     """
-    compiled = compile_project(adapters, selection, progress, reuse=reuse, jobs=jobs)
+    compiled = compile_project(adapters, selection, progress, reuse=reuse)
     if compiled.faults:
         raise CacheunitError(*compiled.faults)
     return compiled
@@ -194,74 +339,3 @@ def source_maps(files: SourceFiles, settings: Settings, variant: Variant) -> Sou
         CacheunitError: it does not render.
     """
     return Renderer(files.read, list, settings.templates).source_maps(variant)
-
-
-class _CompilerRun:
-    """Compiles manifests in several threads, going on after faults."""
-
-    def __init__(
-        self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: SelectedArtifacts
-    ) -> None:
-        self._files = adapters.files
-        self._settings = settings
-        self._selection = selection
-        self._compiler = PrefixCompiler(adapters, settings, targets, selection)
-        self._compiled: list[CompiledPrefix] = []
-        self._reused: list[ArtifactRecord] = []
-        self._reused_names: list[str] = []
-        self._identities: dict[str, TargetIdentity] = {}
-
-    def compile_all(
-        self, manifests: list[tuple[str, str]], reuse: Reuse | None, progress: ProgressCallback | None, jobs: int
-    ) -> None:
-        """Reuses the records of unchanged manifests, and compiles the others."""
-        unchanged = {path: record for _, path in manifests if (record := reuse(path) if reuse else None) is not None}
-        work = [(name, path) for name, path in manifests if path not in unchanged]
-        for record in unchanged.values():
-            self._identities |= record.identities
-            self._reused_names += {artifact.prefix for artifact in record.artifacts}
-            self._reused += (item for item in record.artifacts if self._selection.includes_key(item.key))
-        for done, compiled in enumerate(self._compile_each(work, min(jobs, len(work)))):
-            self._compiled.append(compiled)
-            if progress is not None:
-                progress(done + 1, len(work))
-
-    def _compile_each(self, work: list[tuple[str, str]], jobs: int) -> Iterator[CompiledPrefix]:
-        if jobs <= 1:
-            yield from (self._compiler.compile(*manifest) for manifest in work)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(max_workers=jobs) as pool:
-            yield from pool.map(lambda manifest: self._compiler.compile(*manifest), work)
-
-    def result(self, manifests: frozenset[str]) -> CompiledProject:
-        """Returns everything that was compiled and reused, in the order of names."""
-        prefixes = sorted(self._compiled, key=lambda prefix: prefix.path)
-        artifacts = [artifact for prefix in prefixes for artifact in prefix.artifacts]
-        faults = [fault for prefix in prefixes for fault in prefix.faults]
-        faults += self._twin_faults(artifacts)
-        if not faults:
-            names = {*self._reused_names, *(variant.name for prefix in prefixes for variant in prefix.variants)}
-            keys = {artifact.key for artifact in artifacts} | {record.key for record in self._reused}
-            faults += unmatched_faults(self._selection, names, keys)
-        loaded = self._compiler.loaded
-        return CompiledProject(
-            settings=self._settings,
-            selection=self._selection,
-            targets=loaded,
-            identities=self._identities | {name: target.identity for name, target in loaded.items()},
-            artifacts=tuple(sorted(artifacts, key=lambda artifact: artifact.key)),
-            reused=tuple(sorted(self._reused, key=lambda record: record.key)),
-            manifests=manifests,
-            variants={prefix.variants[0].manifest.name: prefix.variants for prefix in prefixes if prefix.variants},
-            complete={prefix.path: prefix.artifacts for prefix in prefixes if prefix.complete},
-            faults=tuple(dict.fromkeys(faults)),
-        )
-
-    def _twin_faults(self, artifacts: Iterable[Artifact]) -> Iterator[Fault]:
-        """Yields a fault for each input that some systems take for another file, which is there too."""
-        records = [*(artifact.record for artifact in artifacts), *self._reused]
-        inputs = {item.path for record in records for item in record.lookups if item.fingerprint is not None}
-        twins = self._files.twins(sorted(inputs))
-        yield from (_twin_fault(path, twin) for path, twin in twins.items())

@@ -48,7 +48,6 @@ def diff(
     selection: Selection | None = None,
     *,
     progress: ProgressCallback | None = None,
-    jobs: int = 1,
 ) -> DiffResult:
     """Returns what the present sources do to a cache that was filled from the baseline. Nothing is written.
 
@@ -57,7 +56,6 @@ def diff(
         baseline: what it is compared with.
         selection: which artifacts.
         progress: called with the number of compiled manifests and the number of all.
-        jobs: the number of threads; the result does not depend on it.
 
     Raises:
         CacheunitError: every fault in the present sources, or in the selection.
@@ -65,12 +63,12 @@ def diff(
     selection = selection or Selection()
     old_version = None if baseline.old_version is None else baseline.old_version()
     reuse = None if old_version is None else _reuse(adapters, old_version)
-    compiled = compile_or_fail(adapters, selection, progress, reuse=reuse, jobs=jobs)
+    compiled = compile_or_fail(adapters, selection, progress, reuse=reuse)
     new = Snapshot(compiled, adapters.files)
-    old = old_side(old_version, baseline, reuse, jobs)
+    old = old_side(old_version, baseline, reuse)
     comparison = Comparison(Side(snapshot=new), old, compiled.selection, compiled.settings.hits_per_miss)
     if reuse is not None and comparison.has_added:  # which cache entry serves these is seen on compiled artifacts only
-        old = old_side(old_version, baseline, None, jobs)
+        old = old_side(old_version, baseline, None)
         comparison = Comparison(Side(snapshot=new), old, compiled.selection, compiled.settings.hits_per_miss)
     return _result(comparison, new, old, baseline)
 
@@ -131,7 +129,7 @@ def _reuse(adapters: Adapters, old: OldVersion) -> Reuse | None:
     return None if record is None else record.reusable(cache(adapters.files.fingerprint), cache(old.files.fingerprint))
 
 
-def old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jobs: int) -> Side:
+def old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None) -> Side:
     """Returns the older version, as far as it compiles under today's rules."""
     if old is None:
         return Side(snapshot=None, locked=baseline.lock or EMPTY_LOCK)
@@ -140,7 +138,7 @@ def old_side(old: OldVersion | None, baseline: Baseline, reuse: Reuse | None, jo
         settings, _ = read_project(old.files)
         if not any(path.endswith(".yaml") for path in old.files.walk(settings.prefixes)):
             return Side(snapshot=None, notes=(*notes, f"there are no manifests at {baseline.label}"))
-        compiled = compile_project(old, reuse=reuse, jobs=jobs)
+        compiled = compile_project(old, reuse=reuse)
     except CacheunitError as error:
         return Side(snapshot=None, locked=locked, faults=error.faults, notes=notes)
     return Side(snapshot=KnownVersion(compiled, old), locked=locked, faults=compiled.faults, notes=notes)

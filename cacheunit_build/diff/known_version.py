@@ -43,21 +43,14 @@ class KnownVersion(Snapshot):
             self.token_ids[artifact.key] = super().ids(artifact)
         return self.token_ids[artifact.key]
 
-    def require(self, keys: Iterable[ArtifactKey], jobs: int = 1) -> None:
-        """Compiles those of some artifacts that are in this version and were not compiled yet.
-
-        Args:
-            keys: the artifacts.
-            jobs: the number of threads.
-        """
+    def require(self, keys: Iterable[ArtifactKey]) -> None:
+        """Compiles those of some artifacts that are in this version and were not compiled yet."""
         missing = {key for key in keys if key in self.records and key not in self.artifacts}
         if not missing:
             return
         folder = self.compiled.settings.prefixes
         paths = {f"{folder}/{prefix.partition('@')[0]}.yaml" for prefix, _ in missing}
-        compiled = compile_project(
-            self.inputs_of_project, reuse=lambda path: None if path in paths else NOT_COMPILED, jobs=jobs
-        )
+        compiled = compile_project(self.inputs_of_project, reuse=lambda path: None if path in paths else NOT_COMPILED)
         self._add(artifact for artifact in compiled.artifacts if artifact.key in self.records)
         self.compiled = replace(self.compiled, targets={**compiled.targets, **self.compiled.targets})
 

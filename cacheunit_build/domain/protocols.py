@@ -5,18 +5,27 @@ The packages above use them as arguments; `adapters` has the classes that implem
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from cacheunit_build.domain.build_record import BuildRecord
     from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.prompt import Conversation
+    from cacheunit_build.domain.staged_files import StagedFiles
     from cacheunit_build.domain.target import TokenizerSpec
+
+ObservedFile = tuple[str, list[int]]
+"""The fingerprint and the stat of a file at the time it was read or written."""
+
+Chunk = Sequence[tuple[str, str]]
+"""Some manifests: name and path of each."""
+
+T = TypeVar("T")
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of compiled manifests and the number of all."""
@@ -45,7 +54,21 @@ class SourceFiles(Protocol):
         """Returns path -> a path in the project that is another one here, and the same one on some systems."""
 
 
-class ProjectFiles(SourceFiles, Protocol):
+class WorkerFiles(SourceFiles, Protocol):
+    """The files of a project, as a worker reads them and stages others."""
+
+    def observed(self) -> Mapping[str, ObservedFile]:
+        """Returns path -> fingerprint and stat, at that time, of every file that was read or written."""
+
+    def stage(self, files: Mapping[str, bytes]) -> StagedFiles:
+        """Prepares files to be written, which `commit` moves into place; on failure everything stays as it was.
+
+        Raises:
+            CacheunitError: something cannot be written.
+        """
+
+
+class ProjectFiles(WorkerFiles, Protocol):
     """The files of a project, to be read and written."""
 
     @property
@@ -54,9 +77,6 @@ class ProjectFiles(SourceFiles, Protocol):
 
     def known_fingerprint(self, path: str) -> str | None:
         """Returns the fingerprint of a file, without reading it where its stat shows that it did not change."""
-
-    def observed(self) -> Mapping[str, tuple[str, list[int]]]:
-        """Returns path -> fingerprint and stat, at that time, of every file that was read or written."""
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Locks the project against other builds."""
@@ -67,12 +87,33 @@ class ProjectFiles(SourceFiles, Protocol):
     def remove_leftovers(self, folder: str) -> None:
         """Removes temporary files that a killed build left."""
 
-    def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
+    def discard(self, staged: Iterable[StagedFiles]) -> None:
+        """Removes what was prepared and is not to be moved into place."""
+
+    def commit(
+        self,
+        files: Mapping[str, bytes],
+        removed: Sequence[str],
+        lock: bytes | None,
+        staged: Sequence[StagedFiles] = (),
+    ) -> None:
         """Writes files, removes others, and writes the lock last; on failure everything stays as it was.
+
+        Args:
+            files: the bytes of each file to write.
+            removed: the files to remove.
+            lock: the bytes of the lock; None to leave it alone.
+            staged: further files, which are prepared; if something fails, they are discarded.
 
         Raises:
             CacheunitError: something cannot be written.
         """
+
+    def note_written(self, fingerprints: Mapping[str, str]) -> None:
+        """Notes the fingerprints of files that were just written, with their present stat."""
+
+    def note_read(self, observed: Mapping[str, ObservedFile]) -> None:
+        """Notes which files of the project another process read."""
 
 
 class Tokenizer(Protocol):
@@ -176,9 +217,7 @@ class RecordStore(Protocol):
     def last_record(self) -> BuildRecord | None:
         """Returns the last record, even if the software or a vocabulary has changed since."""
 
-    def save(
-        self, record: BuildRecord, vocabularies: Mapping[str, str], observed: Mapping[str, tuple[str, list[int]]]
-    ) -> None:
+    def save(self, record: BuildRecord, vocabularies: Mapping[str, str], observed: Mapping[str, ObservedFile]) -> None:
         """Stores the record of a build.
 
         Args:
@@ -267,6 +306,36 @@ class CompileInputs(Protocol):
     @property
     def encoder(self) -> EncoderLoader:
         """The loader of its Python encoders."""
+
+
+class WorkerInputs(CompileInputs, Protocol):
+    """What a worker needs to build chunks of manifests."""
+
+    @property
+    def files(self) -> WorkerFiles:
+        """The files of the project."""
+
+
+class Workers(Protocol):
+    """Builds chunks of manifests in other processes."""
+
+    @property
+    def count(self) -> int:
+        """The number of workers."""
+
+    def run(
+        self, task: Callable[[WorkerInputs], Callable[[Chunk], T]], inputs: WorkerInputs, chunks: Sequence[Chunk]
+    ) -> Iterator[T]:
+        """Yields the result of each chunk, in any order.
+
+        Args:
+            task: called once by each worker with the files and loaders that it has; returns what builds a chunk.
+            inputs: the files and loaders of this process.
+            chunks: the chunks.
+
+        Raises:
+            CacheunitError: a worker was lost.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

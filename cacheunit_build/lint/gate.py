@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cacheunit_build.compiler.project import CompiledProject
-    from cacheunit_build.domain.protocols import Adapters, SecretScanner
+    from cacheunit_build.domain.protocols import CompileInputs, SecretScanner
     from cacheunit_build.domain.settings import Settings
     from cacheunit_build.lint.results import Violation
 
@@ -31,7 +31,7 @@ class LintGate:
     def __init__(self, load_scanner: Callable[[], SecretScanner | None]) -> None:
         self._load_scanner = load_scanner
 
-    def __call__(self, adapters: Adapters, compiled: CompiledProject) -> tuple[Fault, ...]:
+    def __call__(self, inputs: CompileInputs, compiled: CompiledProject) -> tuple[Fault, ...]:
         """Returns a fault for each violation in the artifacts that were compiled.
 
         Raises:
@@ -43,7 +43,7 @@ class LintGate:
         if not codes and not any(search.finds_in(item, compiled.targets[item.target]) for item in compiled.artifacts):
             return ()
         rules = RuleSelection(select=(*ALWAYS, *codes))
-        violations = lint_compiled(adapters, compiled, rules, scanner)
+        violations = lint_compiled(inputs, compiled, rules, scanner)
         return tuple(_fault(violation) for violation in violations if _stops(violation))
 
     def _scanner(self, settings: Settings) -> SecretScanner:

@@ -106,7 +106,7 @@ class ProjectLinter:
         self._files = adapters.files
         self._compiled = compiled
         self._context = context
-        self._is_whole_project = not compiled.selection and not compiled.reused
+        self._is_whole_project = not compiled.selection and len(compiled.variants) == len(compiled.manifests)
         self.prefixes = {inputs.manifest.name: PrefixLinter(inputs, context) for inputs in self._read_inputs()}
 
     def _read_inputs(self) -> Iterator[PrefixInputs]:

@@ -65,19 +65,17 @@ class BuildComparison:
 
     Args:
         last_commit: returns the last commit, to compare with; or raises why there is none. None to compare with none.
-        jobs: the number of threads that compile.
     """
 
-    def __init__(self, last_commit: OpenBaseline | None, jobs: int) -> None:
-        self._commit = None if last_commit is None else _CommitComparison(last_commit, jobs)
+    def __init__(self, last_commit: OpenBaseline | None) -> None:
+        self._commit = None if last_commit is None else _CommitComparison(last_commit)
         self._main: _CommitComparison | None = None
-        self._jobs = jobs
         self._version: KnownVersion | None = None
         self._files: RememberedFiles | None = None
 
     def compare_with_main(self, main_branch: OpenBaseline) -> None:
         """Compares from now on with the commit where this branch left the main branch, or says why there is none."""
-        self._main = _CommitComparison(main_branch, self._jobs)
+        self._main = _CommitComparison(main_branch)
 
     def compare(
         self, adapters: Adapters, records: tuple[ArtifactRecord, ...], compiled: Callable[[], CompiledProject]
@@ -96,7 +94,7 @@ class BuildComparison:
         if former is not None:
             since_save = DiffResult(against=BUILD_BEFORE.label)
             if version is not former:
-                since_save = _differences(version, Side(snapshot=former), BUILD_BEFORE, self._jobs)
+                since_save = _differences(version, Side(snapshot=former), BUILD_BEFORE)
         nothing = None, None
         since_commit, no_commit = self._commit.since(adapters, version, former) if self._commit else nothing
         since_main, no_main = self._main.since(adapters, version, former) if self._main else nothing
@@ -127,12 +125,10 @@ class _CommitComparison:
 
     Args:
         open_commit: returns the commit, or raises why there is none.
-        jobs: the number of threads that compile.
     """
 
-    def __init__(self, open_commit: OpenBaseline, jobs: int) -> None:
+    def __init__(self, open_commit: OpenBaseline) -> None:
         self._open_commit = open_commit
-        self._jobs = jobs
         self._commit: tuple[Baseline, Side] | None = None
         self._result: DiffResult | None = None
 
@@ -156,7 +152,7 @@ class _CommitComparison:
                 side.snapshot.take_over(former)
             if version is not former or self._result is None:
                 known = _still_known(self._result, version, former)
-                self._result = _differences(version, side, commit, self._jobs, known)
+                self._result = _differences(version, side, commit, known)
         except CacheunitError as error:
             self._commit = self._result = None
             return None, error.faults[0].message
@@ -166,7 +162,7 @@ class _CommitComparison:
         """Returns the commit with the record of each of its artifacts; what differs from now is compiled."""
         old = None if commit.old_version is None else commit.old_version()
         if old is None:
-            return old_side(None, commit, None, self._jobs)
+            return old_side(None, commit, None)
         record, selection = adapters.records.valid_record(), version.compiled.selection
         unchanged = None if record is None else record.reusable(cache(old.files.fingerprint))
         folder = version.compiled.settings.prefixes
@@ -175,11 +171,11 @@ class _CommitComparison:
             name = path.removeprefix(f"{folder}/").removesuffix(".yaml")
             return NOT_COMPILED if not selection.includes_manifest(name) else unchanged and unchanged(path)
 
-        return old_side(old, commit, reuse, self._jobs)
+        return old_side(old, commit, reuse)
 
 
 def _differences(
-    new: KnownVersion, old: Side, baseline: Baseline, jobs: int, known: Mapping[ArtifactKey, Difference] | None = None
+    new: KnownVersion, old: Side, baseline: Baseline, known: Mapping[ArtifactKey, Difference] | None = None
 ) -> DiffResult:
     """Returns the differences from an older version, of which only artifacts that differ are compiled.
 
@@ -187,7 +183,6 @@ def _differences(
         new: the version that was built.
         old: the older version.
         baseline: its name.
-        jobs: the number of threads that compile.
         known: differences that are as they were.
     """
     known = known or {}
@@ -195,11 +190,11 @@ def _differences(
     if not isinstance(former, KnownVersion):
         return compare(new, old, baseline, known)
     changed = _changed_keys(new, former)
-    new.require(changed - known.keys(), jobs)
+    new.require(changed - known.keys())
     added = changed - former.records.keys()
     is_partial = bool(added) and len(former.records) > MOST_COMPARED_WITH_ADDED
     required = former.records.keys() if added and not is_partial else changed - known.keys()
-    former.require(required, jobs)
+    former.require(required)
     only = None if old.faults else changed  # the lock stands for what does not compile
     return compare(new, replace(old, is_partial=is_partial, only=only), baseline, known)
 

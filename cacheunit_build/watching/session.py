@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.build import build
+from cacheunit_build.builder.chunks import BuildOptions
 from cacheunit_build.builder.results import BuildResult
 from cacheunit_build.builder.up_to_date import reusable_records, unchanged_build
 from cacheunit_build.compiler.project import compile_project
@@ -80,7 +81,6 @@ class WatchSession:
 
     Args:
         open_adapters: opens the project again, with vocabularies that stay loaded.
-        jobs: the number of threads that compile.
         gate: finds what must not be frozen.
         selection: which artifacts to build; all if None.
         last_commit: returns the last commit, to compare with, or raises why there is none; None to compare with none.
@@ -89,20 +89,18 @@ class WatchSession:
     def __init__(
         self,
         open_adapters: Callable[[], Adapters],
-        jobs: int = 1,
         gate: Gate | None = None,
         selection: Selection | None = None,
         last_commit: OpenBaseline | None = None,
     ) -> None:
         self._open_adapters = open_adapters
-        self._jobs = jobs
         self._gate = gate
         self._selection = selection
         self._faults: tuple[Fault, ...] = ()
         self._asked: frozenset[str] = frozenset()
         self._folders = FOLDERS
         self._commits = (COMMITS,) if last_commit is not None else ()
-        self._comparison = BuildComparison(last_commit, jobs)
+        self._comparison = BuildComparison(last_commit)
         self._budgets = BudgetReader()
         self._unfinished: tuple[Adapters, DeferredRecords] | None = None
 
@@ -166,7 +164,8 @@ class WatchSession:
             with adapters.files.exclusive():
                 adapters.records.start()
                 result = None if self._selection else unchanged_build(adapters.files, adapters.records)
-                return result or build(adapters, self._selection, jobs=self._jobs, gate=self._gate)
+                options = BuildOptions(gate=self._gate, keeps_texts=True)
+                return result or build(adapters, self._selection, options)
         finally:
             self._note_inputs(adapters)
 
@@ -193,7 +192,7 @@ class WatchSession:
         if result.project is not None:
             return result.project
         reuse = reusable_records(adapters.records, adapters.files.known_fingerprint)
-        return compile_project(adapters, self._selection, reuse=reuse, jobs=self._jobs)
+        return compile_project(adapters, self._selection, reuse=reuse)
 
     def _note_inputs(self, adapters: Adapters) -> None:
         """Notes which files were looked for, and the folders of the settings; broken settings change no folder."""

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def sync_files(files: Collection[Path]) -> None:
+def sync_files(files: Collection[str]) -> None:
     """Waits until these files are on disk, with their contents and under their names.
 
     Raises:
         OSError: the system cannot write them.
     """
-    folders = {file.parent for file in files}
+    folders = {os.path.dirname(file) for file in files}
     sync_file_system = _syncfs()
     if sync_file_system is not None:
-        for folder in {folder.stat().st_dev: folder for folder in folders}.values():
+        for folder in {os.stat(folder).st_dev: folder for folder in folders}.values():
             _with_descriptor(folder, sync_file_system)
         return
     for file in files:
@@ -30,14 +30,14 @@ def sync_files(files: Collection[Path]) -> None:
         sync_folder(folder)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path | str) -> None:
     """Waits until the names of the files in a folder are on disk; does nothing where the system has no such call."""
     if hasattr(os, "O_DIRECTORY"):
         with contextlib.suppress(OSError):  # not every file system can sync a folder
             _with_descriptor(folder, os.fsync)
 
 
-def _with_descriptor(path: Path, sync: Callable[[int], None], flags: int = os.O_RDONLY) -> None:
+def _with_descriptor(path: Path | str, sync: Callable[[int], None], flags: int = os.O_RDONLY) -> None:
     descriptor = os.open(path, flags)
     try:
         sync(descriptor)

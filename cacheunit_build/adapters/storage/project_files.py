@@ -17,6 +17,7 @@ from cacheunit_build.adapters.storage.file_stat import (
     stat_unless_link,
 )
 from cacheunit_build.adapters.storage.locks import BuildLock
+from cacheunit_build.adapters.storage.staging import Stager, stage_files
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cacheunit_build.domain.errors import CacheunitError
-
-ObservedFile = tuple[str, list[int]]
-"""The fingerprint and the stat of a file at the time it was read or written."""
+    from cacheunit_build.domain.protocols import ObservedFile
+    from cacheunit_build.domain.staged_files import StagedFiles
 
 
 class DiskFiles:
@@ -192,18 +192,55 @@ class DiskFiles:
             return "it is not a regular file"
         return None if status.st_mode & S_IWUSR else "it is read-only"
 
-    def commit(self, files: Mapping[str, bytes], removed: Sequence[str], lock: bytes | None) -> None:
+    def stage(self, files: Mapping[str, bytes]) -> StagedFiles:
+        """Writes files to temporary files, which `commit` moves into place; on failure everything stays as it was.
+
+        Raises:
+            CacheunitError: something cannot be written.
+        """
+        return stage_files(str(self.root), {self._names.on_disk(path): data for path, data in files.items()})
+
+    def discard(self, staged: Iterable[StagedFiles]) -> None:
+        """Removes the temporary files of what is not to be moved into place, and the folders created for them."""
+        for item in staged:
+            stager = Stager(str(self.root))
+            stager.adopt(item)
+            stager.discard()
+
+    def commit(
+        self,
+        files: Mapping[str, bytes],
+        removed: Sequence[str],
+        lock: bytes | None,
+        staged: Sequence[StagedFiles] = (),
+    ) -> None:
         """Writes files, removes others, and writes the lock last; on failure everything stays as it was.
+
+        Args:
+            files: the bytes of each file to write.
+            removed: the files to remove.
+            lock: the bytes of the lock; None to leave it alone.
+            staged: further files, which are staged; if something fails, they are discarded.
 
         Raises:
             CacheunitError: something cannot be written.
         """
         on_disk = self._names.on_disk
-        commit(self.root, {on_disk(path): data for path, data in files.items()}, list(map(on_disk, removed)), lock)
-        for path, data in {**files, **({} if lock is None else {LOCK_FILE: lock})}.items():
-            stat = stat_of(self.root / on_disk(path))
+        contents = {on_disk(path): data for path, data in files.items()}
+        commit(self.root, contents, list(map(on_disk, removed)), lock, staged)
+        written = {**files, **({} if lock is None else {LOCK_FILE: lock})}
+        self.note_written({path: fingerprint(data) for path, data in written.items()})
+
+    def note_written(self, fingerprints: Mapping[str, str]) -> None:
+        """Notes the fingerprints of files that were just written, with their present stat."""
+        for path, digest in fingerprints.items():
+            stat = stat_of(f"{self._prefix}{self._names.on_disk(path)}")
             if stat is not None:
-                self._observed[path] = (fingerprint(data), stat)
+                self._observed[path] = (digest, stat)
+
+    def note_read(self, observed: Mapping[str, ObservedFile]) -> None:
+        """Notes which files of the project another process read."""
+        self._observed |= observed
 
     def remove_leftovers(self, folder: str) -> None:
         """Removes temporary files that a killed build left. Only for the holder of `exclusive`."""

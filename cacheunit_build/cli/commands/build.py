@@ -30,11 +30,11 @@ def build(context: Context, selection: Selection, form: str, *, jobs: int, locke
     result = None if selection or locked else _unchanged(project)
     if result is None:
         from cacheunit_build.builder.build import build as build_project
+        from cacheunit_build.builder.chunks import BuildOptions
 
         with ProgressBar(context) as progress:
-            result = build_project(
-                project.adapters, selection, locked=locked, progress=progress, jobs=jobs, gate=lint_gate()
-            )
+            options = BuildOptions(gate=lint_gate(), workers=context.workers(jobs), progress=progress)
+            result = build_project(project.adapters, selection, options, locked=locked)
     if result.written or result.lock == "written":
         from cacheunit_build.cli.ignored_files import remark_ignored
 

@@ -37,17 +37,17 @@ def check(context: Context, selection: Selection, form: str, *, jobs: int, prove
     result = None if selection else unchanged_check(project.files, project.records)
     if result is None:
         from cacheunit_build.builder.check import check as check_project
+        from cacheunit_build.builder.chunks import BuildOptions
 
         with ProgressBar(context) as progress:
-            result = check_project(
-                project.reopened().adapters, selection, progress=progress, jobs=jobs, gate=lint_gate()
-            )
+            options = BuildOptions(gate=lint_gate(), workers=context.workers(jobs), progress=progress)
+            result = check_project(project.reopened().adapters, selection, options)
     if prove and not result.faults:
         from cacheunit_build.adapters.system.isolated_rebuild import IsolatedRebuild
         from cacheunit_build.builder.proof import prove as prove_project
 
         rebuild = IsolatedRebuild(project_code=not context.no_project_code)
-        result = replace(result, proof=prove_project(project.reopened().adapters, rebuild, jobs=jobs))
+        result = replace(result, proof=prove_project(project.reopened().adapters, rebuild))
     result = replace(result, counts_required=require_counts)
     if result.notes and not result.faults:  # there is no lock, or no build folder
         from cacheunit_build.cli.ignored_files import remark_ignored

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, Context, ProgressBar, with_context
-from cacheunit_build.cli.options import format_options, jobs_option, price_option, selection_options
+from cacheunit_build.cli.options import format_options, price_option, selection_options
 from cacheunit_build.cli.output import print_faults, print_text
 from cacheunit_build.cli.output_file import output_option, write_blocks, write_report
 from cacheunit_build.cli.pull_request_output import print_code_quality, print_github_diff, report_faults
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 @click.option("--names", "only_names", is_flag=True, help="Print only the affected prefixes, one a line.")
 @click.option("--text", "texts", is_flag=True, help="Show the rendered texts too, with white space made visible.")
 @price_option
-@jobs_option
 @output_option
 @format_options("text", "json", "markdown", "github", "gitlab", "html")
 @with_context
@@ -43,7 +42,6 @@ def diff(
     *,
     only_names: bool,
     texts: bool,
-    jobs: int,
 ) -> int:
     """Show what the change since a revision, a lock or another folder does to the cache."""
     from cacheunit_build.cli.baseline import find_baseline
@@ -58,7 +56,7 @@ def diff(
         project = context.project()
         baseline = find_baseline(context.folder, project, against)
         with ProgressBar(context) as progress:
-            result = compare(project.adapters, baseline, selection, progress=progress, jobs=jobs)
+            result = compare(project.adapters, baseline, selection, progress=progress)
     except CacheunitError as error:
         return report_faults(context, form, error, output)
     result = with_prices(context, result, model)

@@ -13,7 +13,7 @@ import click
 from cacheunit_build.adapters.git.revision import Repository
 from cacheunit_build.cli.context import INTERRUPTED, OK, Context, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_option, jobs_option, selection_options
+from cacheunit_build.cli.options import format_option, selection_options
 from cacheunit_build.cli.output import print_escaped, print_faults, print_remark, print_text
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.watching.state import WatchState
@@ -58,10 +58,9 @@ class PortType(click.IntRange):
     metavar="[PORT]",
     help=f"Serve a live page to the browser of this computer. Default port: {DEFAULT_PORT}; 0 for any free one.",
 )
-@jobs_option
 @format_option
 @with_context
-def watch(context: Context, selection: Selection, form: str, *, poll: bool, port: int | None, jobs: int) -> int:
+def watch(context: Context, selection: Selection, form: str, *, poll: bool, port: int | None) -> int:
     """Build again whenever a source changes, until interrupted.
 
     On a terminal, a screen shows what the last save did and what differs from the last commit; elsewhere, a change is a
@@ -75,7 +74,7 @@ def watch(context: Context, selection: Selection, form: str, *, poll: bool, port
     project = WatchedProject(context.project_to_build())
     if selection:
         check_selection(project.files, selection)
-    session = WatchSession(project.reopen, jobs, lint_gate(), selection, project.last_commit)
+    session = WatchSession(project.reopen, lint_gate(), selection, project.last_commit)
     if port is not None:
         session.compare_with_main(project.main_branch)
     try:
