@@ -457,8 +457,7 @@ def cold_rows(bench: Bench) -> Rows:
         one=project.job("build", "--jobs", "1", before=project.remove_outputs),
         two=project.job("build", "--jobs", "2", before=project.remove_outputs),
         floor=Job(partial(render_and_encode, project, load_vocabulary)),
-        loaded_one=Job(lambda: build(adapters(), jobs=1), project.remove_outputs),
-        loaded_two=Job(lambda: build(adapters(), jobs=2), project.remove_outputs),
+        loaded_one=Job(lambda: build(adapters()), project.remove_outputs),
         loaded_floor=Job(partial(render_and_encode, project, lambda: bench.vocabulary)),
         load=Job(load_vocabulary),
     )
@@ -466,7 +465,6 @@ def cold_rows(bench: Bench) -> Rows:
     floor, loaded = times["floor"], times["loaded_floor"]
     yield Row(name=f"cold: {size:,} prefixes, 2 jobs ÷ floor", measured=times["two"], floor=floor, goal=Goal(0.75))
     yield Row(name=f"cold: {size:,} prefixes, 1 job ÷ floor", measured=times["one"], floor=floor, goal=Goal(1.25))
-    yield Row(name="cold: in process, vocabulary loaded, 2 jobs ÷ floor", measured=times["loaded_two"], floor=loaded)
     yield Row(name="cold: in process, vocabulary loaded, 1 job ÷ floor", measured=times["loaded_one"], floor=loaded)
     yield Row(name="cold: loading the vocabulary ÷ floor", measured=times["load"], floor=floor)
 

@@ -68,7 +68,7 @@ def live_page(project: Project, port: int = 0) -> Iterator[LivePage]:
     problems: list[str] = []
     context = Context(project.root, quiet=True, verbose=False)
     watched = WatchedProject(context.project_to_build())
-    session = WatchSession(watched.reopen, 1, lint_gate(), None, watched.last_commit)
+    session = WatchSession(watched.reopen, lint_gate(), None, watched.last_commit)
     session.compare_with_main(watched.main_branch)
     with PageServer(project.root, port, problems.append) as server:
         page = LivePage(server=server, builds=ShownBuilds(context, session, server, Selection()), problems=problems)

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 import pytest
 
-from cacheunit_build.adapters.storage import atomic_commit
+from cacheunit_build.adapters.storage import atomic_commit, staging
 from cacheunit_build.adapters.storage.project_files import DiskFiles
 from cacheunit_build.domain.errors import CacheunitError
 
@@ -458,14 +458,14 @@ class FailingDisk:
     """Counts the file operations of a commit and lets one fail, as on a full disk; or all from there, as after a kill.
 
     Args:
-        monkeypatch: replaces the operations that `DiskFiles.commit` calls.
+        monkeypatch: replaces the operations that `DiskFiles.stage` and `DiskFiles.commit` call.
         failing: the index of the operation that fails; -1 for none.
         killed: whether the process ends at that operation.
     """
 
     OPERATIONS = (
-        *((Path, name) for name in ("mkdir", "open", "replace", "unlink", "rmdir")),
-        *((os, name) for name in ("fsync", "open", "link")),
+        *((os, name) for name in ("mkdir", "replace", "unlink", "rmdir", "fsync", "open", "link")),
+        (staging, "FileIO"),
         (atomic_commit, "sync_files"),
     )
 
@@ -476,7 +476,8 @@ class FailingDisk:
         self._committing = False
         for owner, name in self.OPERATIONS:
             monkeypatch.setattr(owner, name, self._counted(name, getattr(owner, name)))
-        monkeypatch.setattr(DiskFiles, "commit", self._commit(DiskFiles.commit))
+        for name in ("stage", "commit"):
+            monkeypatch.setattr(DiskFiles, name, self._commit(getattr(DiskFiles, name)))
 
     def step(self, name: str) -> None:
         """Counts an operation, and raises an error if it is the one that fails."""
@@ -501,11 +502,11 @@ class FailingDisk:
 
         return call
 
-    def _commit(self, commit: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: Any) -> None:
+    def _commit(self, commit: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:  # noqa: ANN401
             self._committing = True
             try:
-                commit(*arguments)
+                return commit(*arguments)
             finally:
                 self._committing = False
 
@@ -526,9 +527,9 @@ class _Handle:
         self._handle.close()
 
     def write(self, data: bytes) -> int:
-        self._handle.write(data[: len(data) // 2])
+        half = self._handle.write(data[: len(data) // 2])
         self._disk.step("write")
-        return self._handle.write(data[len(data) // 2 :])
+        return half + self._handle.write(data[len(data) // 2 :])
 
     def flush(self) -> None:
         self._handle.flush()
@@ -588,7 +589,7 @@ def change(copy_project: Callable[[str], Project], tmp_path: Path) -> Repeatable
     project.edit("prefixes/c.yaml", "targets: [deepseek-v4, small]", "targets: [small]")
     project.build()
     change = RepeatableBuild(project, tmp_path / "start")
-    assert {"mkdir", "open", "write", "sync_files", "link", "replace", "unlink", "rmdir"} <= set(change.steps)
+    assert {"mkdir", "FileIO", "write", "sync_files", "link", "replace", "unlink", "rmdir"} <= set(change.steps)
     assert change.old.keys() - change.new.keys()
     assert change.new.keys() - change.old.keys()
     return change

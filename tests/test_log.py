@@ -15,8 +15,8 @@ from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity
-from cacheunit_build.domain.protocols import LockCommit
 from cacheunit_build.domain.selection import Selection
+from cacheunit_build.domain.version_history import LockCommit
 from cacheunit_build.history.log import LogRange, log
 from cacheunit_build.lockfile.format import LockReader, lock_bytes, parse_lock
 from cacheunit_build.reports.sparkline import means, sampled, sparkline

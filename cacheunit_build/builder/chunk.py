@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import TargetIdentity
-    from cacheunit_build.domain.protocols import Chunk, ObservedFile, WorkerInputs
+    from cacheunit_build.domain.protocols import ObservedFile
+    from cacheunit_build.domain.workers import Chunk, WorkerInputs
 
     _Staging = tuple[StagedFiles, tuple[Fault, ...]]
 

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from cacheunit_build.compiler.project import CompiledProject, ManifestPath, ProjectPlan, Reuse, ReusedRecords
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.lock import TargetIdentity
-    from cacheunit_build.domain.protocols import Adapters, Chunk, ProgressCallback, ProjectFiles, Workers
+    from cacheunit_build.domain.protocols import Adapters, ProgressCallback, ProjectFiles
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.domain.staged_files import StagedFiles
+    from cacheunit_build.domain.workers import Chunk, Workers
 
 _FIRST_CHUNK = 8
 """Manifests of the first chunk: after it, the vocabularies are loaded, which some workers take over."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from cacheunit_build.adapters.storage.project_files import DiskFiles
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.artifact import ArtifactRecord
-    from cacheunit_build.domain.protocols import Adapters, Workers
+    from cacheunit_build.domain.protocols import Adapters
+    from cacheunit_build.domain.workers import Workers
 
 OK, DIFFERENT, WRONG_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 """The exit codes: success; a check failed or differences were found; the input is wrong; a bug; interrupted."""
@@ -157,7 +158,7 @@ class OpenProject:
         """
         from cacheunit_build.adapters.git.history import GitHistory
         from cacheunit_build.cli.project_code import encoder_loader
-        from cacheunit_build.domain.protocols import Adapters, Workers
+        from cacheunit_build.domain.protocols import Adapters
 
         _refuse_other_release(self.files)
         return Adapters(

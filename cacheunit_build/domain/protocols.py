@@ -5,12 +5,12 @@ The packages above use them as arguments; `adapters` has the classes that implem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from cacheunit_build.domain.build_record import BuildRecord
@@ -18,14 +18,10 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.prompt import Conversation
     from cacheunit_build.domain.staged_files import StagedFiles
     from cacheunit_build.domain.target import TokenizerSpec
+    from cacheunit_build.domain.version_history import History
 
 ObservedFile = tuple[str, list[int]]
 """The fingerprint and the stat of a file at the time it was read or written."""
-
-Chunk = Sequence[tuple[str, str]]
-"""Some manifests: name and path of each."""
-
-T = TypeVar("T")
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of compiled manifests and the number of all."""
@@ -227,71 +223,6 @@ class RecordStore(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedFile:
-    """A file as it is in a commit.
-
-    Attributes:
-        data: its bytes; None if the commit does not contain it.
-    """
-
-    data: bytes | None
-
-
-class History(Protocol):
-    """The version history of a project."""
-
-    def committed_with_lock(self, path: str) -> CommittedFile | None:
-        """Returns a file as it was committed together with the present lock.
-
-        Args:
-            path: the file, relative to the project root.
-
-        Returns:
-            None if that is unknown: there is no history, or the lock was changed since it was committed.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockCommit:
-    """A commit that changed the lock.
-
-    Attributes:
-        commit: its id.
-        date: the day on which it was made, such as 2026-10-02.
-        subject: the first line of its message.
-        blob: the id of the content of the lock; None where the commit removed it.
-        is_boundary: whether a shallow clone ends here, so that it is unknown what the commit changed.
-    """
-
-    commit: str
-    date: str
-    subject: str
-    blob: str | None
-    is_boundary: bool = False
-
-
-class LockHistory(Protocol):
-    """The versions of the lock that the current branch had."""
-
-    def commits(self) -> Sequence[LockCommit]:
-        """Returns the commits that changed the lock, newest first: of a merged branch, the merge.
-
-        Raises:
-            CacheunitError: there is no repository, or no commit.
-        """
-
-    def commits_after(self, revision: str) -> Collection[str]:
-        """Returns the ids of the commits of the branch that are not in a revision.
-
-        Raises:
-            CacheunitError: there is no such revision.
-        """
-
-    def read(self, blob: str) -> bytes | None:
-        """Returns the content with that id; None where the clone lacks it."""
-
-
 class CompileInputs(Protocol):
     """What is needed to compile a project in memory."""
 
@@ -306,36 +237,6 @@ class CompileInputs(Protocol):
     @property
     def encoder(self) -> EncoderLoader:
         """The loader of its Python encoders."""
-
-
-class WorkerInputs(CompileInputs, Protocol):
-    """What a worker needs to build chunks of manifests."""
-
-    @property
-    def files(self) -> WorkerFiles:
-        """The files of the project."""
-
-
-class Workers(Protocol):
-    """Builds chunks of manifests in other processes."""
-
-    @property
-    def count(self) -> int:
-        """The number of workers."""
-
-    def run(
-        self, task: Callable[[WorkerInputs], Callable[[Chunk], T]], inputs: WorkerInputs, chunks: Sequence[Chunk]
-    ) -> Iterator[T]:
-        """Yields the result of each chunk, in any order.
-
-        Args:
-            task: called once by each worker with the files and loaders that it has; returns what builds a chunk.
-            inputs: the files and loaders of this process.
-            chunks: the chunks.
-
-        Raises:
-            CacheunitError: a worker was lost.
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ from cacheunit_build.lockfile.format import LockReader
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from cacheunit_build.domain.protocols import LockCommit, LockHistory
     from cacheunit_build.domain.selection import Selection
     from cacheunit_build.domain.target import Target
+    from cacheunit_build.domain.version_history import LockCommit, LockHistory
     from cacheunit_build.history.results import ArtifactHistory
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cacheunit_build.domain.lock import ArtifactKey, LockEntry
-    from cacheunit_build.domain.protocols import LockCommit
+    from cacheunit_build.domain.version_history import LockCommit
 
 PointKind = Literal["start", "added", "changed", "recounted", "rule changed", "renamed", "removed"]
 """What a commit did to an artifact. `start` is its state where the log begins; `recounted`: the same text has another

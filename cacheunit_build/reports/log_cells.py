@@ -14,7 +14,7 @@ from cacheunit_build.reports.sparkline import means
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cacheunit_build.domain.protocols import LockCommit
+    from cacheunit_build.domain.version_history import LockCommit
     from cacheunit_build.history.results import ArtifactHistory, LogResult, Point
 
 _SHORT = 7

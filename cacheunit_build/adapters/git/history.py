@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.adapters.git.command import git_output
 from cacheunit_build.adapters.git.revision import Repository, Revision
 from cacheunit_build.domain.errors import CacheunitError
-from cacheunit_build.domain.protocols import CommittedFile
+from cacheunit_build.domain.version_history import CommittedFile
 
 if TYPE_CHECKING:
     from pathlib import Path

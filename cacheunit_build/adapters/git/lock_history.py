@@ -10,7 +10,7 @@ from cacheunit_build.adapters.git.command import git_message, run_git
 from cacheunit_build.adapters.git.revision import Repository
 from cacheunit_build.adapters.git.revision_files import BlobReader
 from cacheunit_build.domain.errors import fail
-from cacheunit_build.domain.protocols import LockCommit
+from cacheunit_build.domain.version_history import LockCommit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

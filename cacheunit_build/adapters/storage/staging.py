@@ -78,13 +78,11 @@ class Stager:
             return
         self.create_folder(posixpath.dirname(folder))
         full_path = f"{self._root}/{folder}"
-        try:
-            os.mkdir(full_path)
-            self.folders.append(folder)
-        except OSError:  # most often, since it exists
-            if not os.path.lexists(full_path):
-                raise
-            self._refuse_link(folder, full_path)
+        if not os.path.lexists(full_path):
+            with contextlib.suppress(FileExistsError):  # another worker was faster
+                os.mkdir(full_path)
+                self.folders.append(folder)
+        self._refuse_link(folder, full_path)
         self._checked.add(folder)
 
     def refuse_linked_folder(self, folder: str) -> None:

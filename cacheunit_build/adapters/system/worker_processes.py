@@ -22,7 +22,7 @@ from cacheunit_build.domain.errors import fail
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cacheunit_build.domain.protocols import Chunk, WorkerInputs
+    from cacheunit_build.domain.workers import Chunk, WorkerInputs
 
     T = TypeVar("T")
     Task = Callable[[WorkerInputs], Callable[[Chunk], Any]]

@@ -1,0 +1,48 @@
+"""The protocol of workers, which build chunks of manifests in other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from cacheunit_build.domain.protocols import CompileInputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cacheunit_build.domain.protocols import WorkerFiles
+
+Chunk = Sequence[tuple[str, str]]
+"""Some manifests: name and path of each."""
+
+T = TypeVar("T")
+
+
+class WorkerInputs(CompileInputs, Protocol):
+    """What a worker needs to build chunks of manifests."""
+
+    @property
+    def files(self) -> WorkerFiles:
+        """The files of the project."""
+
+
+class Workers(Protocol):
+    """Builds chunks of manifests in other processes."""
+
+    @property
+    def count(self) -> int:
+        """The number of workers."""
+
+    def run(
+        self, task: Callable[[WorkerInputs], Callable[[Chunk], T]], inputs: WorkerInputs, chunks: Sequence[Chunk]
+    ) -> Iterator[T]:
+        """Yields the result of each chunk, in any order.
+
+        Args:
+            task: called once by each worker with the files and loaders that it has; returns what builds a chunk.
+            inputs: the files and loaders of this process.
+            chunks: the chunks.
+
+        Raises:
+            CacheunitError: a worker was lost.
+        """
