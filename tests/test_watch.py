@@ -935,7 +935,7 @@ def test_a_full_disk_is_reported_and_the_next_save_is_built(shop: Project, monke
             def refuse(*_: object) -> None:
                 raise fail('cannot write "build/a/small.txt": No space left on device')
 
-            full.setattr(project_files, "commit", refuse)
+            full.setattr(project_files, "stage_files", refuse)
             shop.edit(A, "You are a", "You were a")
             watching.until(lambda: watching.faults)
             watching.settle()
