@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,8 @@ from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkContext, SpawnContext
 
     from cacheunit_build.domain.workers import Chunk, WorkerInputs
 
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 LEAST_MANIFESTS = 50
 """Fewer are built faster in one process than others are started."""
+
+FIRST_HERE = 1
+"""Chunks that are built in this process, so that forked ones take over what is loaded by then."""
 
 _build_chunk: Callable[[Chunk], Any]
 """Builds a chunk in a worker process."""
@@ -61,28 +67,102 @@ class WorkerProcesses:
         """
         build_chunk = task(inputs)
         is_small = sum(map(len, chunks)) < LEAST_MANIFESTS
-        here, elsewhere = (chunks, ()) if is_small else (chunks[:1], chunks[1:])
+        split = len(chunks) if is_small else FIRST_HERE
+        here, elsewhere = chunks[:split], chunks[split:]
         yield from map(build_chunk, here)
-        if elsewhere:
-            yield from self._run_elsewhere(task, build_chunk, elsewhere)
+        while elsewhere:
+            count = min(self.count, len(elsewhere))
+            run = _PoolRun(self._pool(task, build_chunk, count), elsewhere, 2 * count)
+            yield from run.results()
+            yield from self._one_by_one(task, build_chunk, run.interrupted)
+            elsewhere = run.waiting
 
-    def _run_elsewhere(self, task: Task, build_chunk: Callable[[Chunk], T], chunks: Sequence[Chunk]) -> Iterator[T]:
-        executor = self._executor(task, build_chunk)
-        try:
-            futures = [executor.submit(_run_chunk, chunk) for chunk in chunks]
-            for future in as_completed(futures):
-                yield future.result()
-        except BrokenProcessPool:
-            hint = "perhaps memory ran out: build with fewer --jobs"
-            raise fail("a worker process was killed; nothing was written", hint=hint) from None
-        finally:
-            executor.shutdown(cancel_futures=True)
+    def _one_by_one(self, task: Task, build_chunk: Callable[[Chunk], T], chunks: Sequence[Chunk]) -> Iterator[T]:
+        """Yields the results of chunks during which a process was killed, manifest by manifest.
 
-    def _executor(self, task: Task, build_chunk: Callable[[Chunk], Any]) -> ProcessPoolExecutor:
+        Raises:
+            CacheunitError: it is killed again; the fault is at the manifest.
+        """
+        if not chunks:
+            return
+        manifests = [[manifest] for chunk in chunks for manifest in chunk]
+        run = _PoolRun(self._pool(task, build_chunk, 1), manifests, 1)
+        yield from run.results()
+        for chunk in run.interrupted:
+            hint = "perhaps it needs more memory than there is"
+            raise fail("the process that compiles it was killed, twice", path=chunk[0][1], hint=hint)
+
+    def _pool(self, task: Task, build_chunk: Callable[[Chunk], Any], count: int) -> _Pool:
         if _can_fork():
             gc.freeze()  # what exists now is not looked at, and so not copied, in the forked processes
-            return ProcessPoolExecutor(self.count, get_context("fork"), _start_forked, (build_chunk,))
-        return ProcessPoolExecutor(self.count, get_context("spawn"), _start_spawned, (task, self._open_inputs))
+            return _Pool(count, get_context("fork"), _start_forked, build_chunk)
+        return _Pool(count, get_context("spawn"), _start_spawned, task, self._open_inputs)
+
+
+class _Pool:
+    """Worker processes, which end when the pool is closed, or when this process ends in whatever way.
+
+    Args:
+        count: how many.
+        context: how they are started.
+        start: called first in each of them, with both ends of a pipe (for a process that was not forked, only with the
+            one to read from) and `arguments`.
+        arguments: further arguments of `start`.
+    """
+
+    def __init__(
+        self, count: int, context: ForkContext | SpawnContext, start: Callable[..., None], *arguments: Any
+    ) -> None:
+        self._reader, self._writer = context.Pipe(duplex=False)
+        writer = self._writer if context.get_start_method() == "fork" else None
+        self.executor = ProcessPoolExecutor(count, context, start, (self._reader, writer, *arguments))
+
+    def close(self, *, finished: bool) -> None:
+        """Ends the processes: after the chunks that they have, or, if not `finished`, at once."""
+        if not finished:
+            self._writer.close()
+        self.executor.shutdown()
+        self._writer.close()
+        self._reader.close()
+
+
+class _PoolRun:
+    """Runs chunks in a pool of processes, until one of these is killed.
+
+    Args:
+        pool: the pool, which is closed at the end.
+        chunks: the chunks.
+        at_once: how many chunks the pool has at a time.
+
+    Attributes:
+        interrupted: the chunks that the pool had when a process was killed.
+        waiting: the chunks that it had not begun then.
+    """
+
+    def __init__(self, pool: _Pool, chunks: Sequence[Chunk], at_once: int) -> None:
+        self.interrupted: list[Chunk] = []
+        self.waiting = deque(chunks)
+        self._pool = pool
+        self._at_once = at_once
+
+    def results(self) -> Iterator[Any]:
+        """Yields the results of chunks, in any order."""
+        running: dict[Future[Any], Chunk] = {}
+        finished = False
+        try:
+            while self.waiting or running:
+                while self.waiting and len(running) < self._at_once:
+                    future = self._pool.executor.submit(_run_chunk, self.waiting[0])
+                    running[future] = self.waiting.popleft()
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    result = future.result()
+                    del running[future]
+                    yield result
+            finished = True
+        except BrokenProcessPool:
+            self.interrupted = list(running.values())
+        finally:
+            self._pool.close(finished=finished)
 
 
 def _can_fork() -> bool:
@@ -95,17 +175,18 @@ def _can_fork() -> bool:
         return False
 
 
-def _start_forked(build_chunk: Callable[[Chunk], Any]) -> None:
+def _start_forked(reader: Connection, writer: Connection, build_chunk: Callable[[Chunk], Any]) -> None:
     """Prepares a forked process; its arguments are not sent, but the same objects."""
     global _build_chunk  # noqa: PLW0603 - one for each process
-    _end_with_parent()
+    writer.close()  # only that of the process that forked is to be open
+    _end_with(reader)
     _build_chunk = build_chunk
 
 
-def _start_spawned(task: Task, open_inputs: Callable[[], WorkerInputs]) -> None:
+def _start_spawned(reader: Connection, _: None, task: Task, open_inputs: Callable[[], WorkerInputs]) -> None:
     """Prepares a process that was not forked."""
     global _build_chunk  # noqa: PLW0603 - one for each process
-    _end_with_parent()
+    _end_with(reader)
     _build_chunk = task(open_inputs())
 
 
@@ -113,14 +194,12 @@ def _run_chunk(chunk: Chunk) -> Any:  # noqa: ANN401 - what the task returns
     return _build_chunk(chunk)
 
 
-def _end_with_parent() -> None:
-    """Ends this process when it is interrupted, or when the process that started it no longer exists."""
+def _end_with(reader: Connection) -> None:
+    """Ends this process when it is interrupted, or when nobody can write to a pipe any more."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = parent_process()
 
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
+    def wait_for_end() -> None:
+        reader.poll(None)
         os._exit(1)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=wait_for_end, daemon=True).start()
