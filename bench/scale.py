@@ -143,6 +143,9 @@ def main() -> int:
     tables = (time_table, memory_table, size_table, growth_table)
     print(f"commit {commit()}\n")
     print("\n\n".join("\n".join(table(cases)) for table in tables))
+    for case in cases:
+        for kind, fault in case.faults.items():
+            print(f"\nFAILED {case.prefixes:,} prefixes × {case.targets}, {kind}: {fault}")
     if arguments.json:
         report = {"commit": commit(), "python": sys.version.split()[0], "cases": [asdict(case) for case in cases]}
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8", newline="\n")
@@ -268,7 +271,7 @@ def read_texts(corpus: Path) -> tuple[str, ...]:
 
 
 def short_text(index: int, texts: Sequence[str]) -> str:
-    """Returns a text of some 300 characters, another one for each index."""
+    """Returns a text of 250 to 330 characters, another one for each index."""
     if texts:
         size = len(texts)
         return texts[index % size][:SHORT_CHARACTERS] + texts[(index + 1 + index // size) % size][:30]
