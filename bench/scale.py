@@ -128,12 +128,14 @@ http {{
 """
 
 CACHE, REMOTE, WRITE = "CACHEUNIT_CACHE_DIR", "CACHEUNIT_REMOTE_CACHE", "CACHEUNIT_CACHE_WRITE"
+UNSET = (REMOTE, WRITE, "CACHEUNIT_NO_REMOTE", "CACHEUNIT_SCHEDULER", "PYTHONDONTWRITEBYTECODE")
+"""Variables of the user that would change what is measured. An installed program has its modules compiled."""
 
 
 def main() -> int:
     """Measures and prints tables; returns the exit code."""
     arguments = parse_arguments()
-    for name in (REMOTE, WRITE, "PYTHONDONTWRITEBYTECODE"):  # an installed program has its modules compiled
+    for name in UNSET:
         os.environ.pop(name, None)
     texts = read_texts(arguments.corpus) if arguments.corpus else ()
     if arguments.corpus and not texts:
@@ -707,8 +709,8 @@ def served_cache(nginx: str, folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def background(command: Sequence[str], folder: Path) -> Iterator[int]:
-    """Runs a program in a folder as long as needed; yields its process id."""
-    environment = {**os.environ, "PYTHONPATH": absolute_python_path()}
+    """Runs a program in a folder, with a cache of its own, as long as needed; yields its process id."""
+    environment = {**os.environ, "PYTHONPATH": absolute_python_path(), CACHE: str(folder / "cache")}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
