@@ -775,11 +775,12 @@ def kind_table(cases: Sequence[Case], cell: Callable[[Case, str], str]) -> Itera
 
 def size_table(cases: Sequence[Case]) -> Iterator[str]:
     """Yields a table of the sizes of outputs."""
-    sizes = ("lock", "lock compressed", "build", "build on disk", "record", "stamp", "reports", "git")
+    sizes = ["lock", "lock compressed", "build", "build on disk", "record", "stamp", "reports"]
+    sizes += ["git"] * any("git" in case.sizes for case in cases)
     yield "Sizes in MB (1,000,000 bytes), except where the title says so:\n"
     counts = ("lock lines", "build files", "build folders")
     yield f"| prefixes | targets | lock, bytes an artifact | {' | '.join((*sizes, *counts))} |"
-    yield f"| ---: | ---: | ---: |{' ---: |' * len(sizes + counts)}"
+    yield f"| ---: | ---: | ---: |{' ---: |' * (len(sizes) + len(counts))}"
     for case in cases:
         if case.sizes:
             each = f"{case.sizes['lock'] / case.artifacts:,.0f}"
