@@ -1,6 +1,7 @@
 """Measures how fast builds are, each relative to a floor: the least work possible, measured in the same run.
 
 Usage: python bench/speed.py [CORPUS] [--json FILE] [--repeats N] [--rows NAME...] [--quick] [--dvc PROGRAM]
+       [--ram-disk FOLDER] [--against FOLDER]
 
 Exit codes: 0 measured, 2 the corpus does not exist. The table says whether each goal is met.
 """
@@ -21,7 +22,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count as counting
 from itertools import cycle, islice
@@ -32,6 +33,7 @@ from corpus import ROOT, START, TARGET, UNIT, USER, pad_by_comments, read_prompt
 from jinja2 import Environment, FileSystemLoader
 from tokenizers import Tokenizer
 
+import cacheunit_build
 from cacheunit_build.adapters.storage.cache_folder import VARIABLE, CacheFolder
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.builder.build import build
@@ -69,6 +71,18 @@ COMMENTS_EVERY = 5
 PARTIAL_USERS = 10
 """Prefixes that include the extra partial."""
 
+SMALL_SIZES = (10, 49)
+"""Prefixes of small projects, which are compared with another version: below 50, where processes do not pay."""
+
+SMALL_REPEATS = 3
+"""How many times more samples these have, since each takes less than a second."""
+
+SMALL_NOISE = 0.03
+"""How much slower they may seem: so much does the ratio of a version to itself differ from 1."""
+
+DISK_ROWS = ("cold", "cold-large", "small", "tools")
+"""The groups that `--ram-disk` measures there too."""
+
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
 """Tokens of one prefix, for the growth of time with its length."""
 
@@ -102,6 +116,55 @@ def task_count():
         yield {"name": name, "file_dep": [str(path), "count_texts.py"], "targets": [f"out/{name}.json"],
                "actions": [(count, [name])]}
 """
+COMPILE_SCRIPT = """\
+import hashlib, json, sys
+from functools import cache
+from pathlib import Path
+from jinja2 import Environment, FileSystemLoader
+from count_texts import vocabulary
+
+START, USER = "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cUser\uff5c>"
+
+@cache
+def environment():
+    return Environment(loader=FileSystemLoader("templates"), autoescape=False, keep_trailing_newline=True)
+
+def template_of(name):
+    return Path(f"prefixes/{name}.yaml").read_text(encoding="utf-8").partition("\\n")[0].removeprefix("system: ")
+
+def compile_text(name):
+    text = Path(f"texts/{name}.md").read_text(encoding="utf-8")
+    text = environment().get_template(template_of(name)).render(text=text)
+    tokens = len(vocabulary().encode(START + text + USER))
+    request = json.dumps({"messages": [{"role": "system", "content": text}]}, ensure_ascii=False)
+    folder = Path(f"build/{name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = {"tokens": tokens}
+    for kind, data in (("text", text.encode()), ("request", request.encode())):
+        (folder / f"deepseek-v4.{'txt' if kind == 'text' else 'json'}").write_bytes(data)
+        entry[kind] = "sha256:" + hashlib.sha256(data).hexdigest()
+    return {"entry": entry}
+
+def write_lock(entries):
+    Path("texts.lock").write_text(json.dumps(entries, indent=2, sort_keys=True), encoding="utf-8")
+"""
+COMPILE_DODO = """\
+from pathlib import Path
+from compile_texts import compile_text, template_of, write_lock
+
+def task_compile():
+    for path in sorted(Path("texts").glob("*.md")):
+        name = path.stem
+        manifest, template = f"prefixes/{name}.yaml", f"templates/{template_of(name)}"
+        partials = ["templates/shared.md.j2", *(["templates/extra.md.j2"] if template.endswith("more.md.j2") else [])]
+        yield {"name": name, "file_dep": [str(path), manifest, template, *partials, "compile_texts.py"],
+               "targets": [f"build/{name}/deepseek-v4.txt", f"build/{name}/deepseek-v4.json"],
+               "actions": [(compile_text, [name])]}
+
+def task_lock():
+    return {"actions": [write_lock], "getargs": {"entries": ("compile", "entry")}, "targets": ["texts.lock"]}
+"""
+BUILD_SCRIPT = "import sys; from cacheunit_build.cli.entry import main; sys.argv[1:] = ['build']; sys.exit(main())"
 PEAK_SCRIPT = (
     "import resource, subprocess, sys\n"
     "subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)\n"
@@ -115,6 +178,7 @@ _edits = counting(1)
 def main() -> int:
     """Measures and prints a table; returns the exit code."""
     arguments = parse_arguments()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its modules compiled
     prompts, instructions = (read_prompts(arguments.corpus / folder) for folder in ("prompts", "instructions"))
     if not prompts:
         print(f"error: no prompts/*.md in {arguments.corpus}", file=sys.stderr)
@@ -124,15 +188,26 @@ def main() -> int:
     print(f"commit {commit()}\n\n| row | measured | floor | ratio | spread | goal | met |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
     for name in arguments.rows:
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
-            os.environ[VARIABLE] = cache
-            for row in ROWS[name](Bench(Path(folder).resolve(), texts, len(prompts), arguments)):
-                rows.append(row)
-                print(row.line(), flush=True)
+        places = (
+            {"": None, ", RAM disk": arguments.ram_disk} if name in DISK_ROWS and arguments.ram_disk else {"": None}
+        )
+        for label, place in places.items():
+            for row in measured_rows(name, place, texts, len(prompts), arguments):
+                rows.append(replace(row, name=row.name.replace(":", f"{label}:", 1)))
+                print(rows[-1].line(), flush=True)
     if arguments.json:
         report = {"commit": commit(), "python": sys.version.split()[0], "rows": [row.as_json() for row in rows]}
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8", newline="\n")
     return 0
+
+
+def measured_rows(
+    name: str, place: Path | None, texts: Sequence[str], prompts: int, arguments: argparse.Namespace
+) -> Rows:
+    """Yields the rows of a group, measured in temporary folders in a place; None for that of the system."""
+    with tempfile.TemporaryDirectory(dir=place) as folder, tempfile.TemporaryDirectory(dir=place) as cache:
+        os.environ[VARIABLE] = cache
+        yield from ROWS[name](Bench(Path(folder).resolve(), texts, prompts, arguments))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -155,6 +230,15 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="use small projects, to try the script")
     parser.add_argument("--dvc", type=Path, metavar="PROGRAM", help="the dvc program, if it is not on the PATH")
+    parser.add_argument(
+        "--ram-disk", type=Path, metavar="FOLDER", help="measure the cold rows in this folder too, such as /dev/shm"
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FOLDER",
+        help="compare small builds with those of this checkout, or of this virtual environment",
+    )
     return parser.parse_args()
 
 
@@ -292,9 +376,11 @@ def tool(name: str) -> str:
     return path
 
 
-def call(*arguments: str | Path, folder: Path | None = None) -> None:
+def call(*arguments: str | Path, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
     """Runs a program, and exits with its error output if it fails."""
-    result = subprocess.run(arguments, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    result = subprocess.run(
+        arguments, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
     if result.returncode:
         raise SystemExit(f"error: {' '.join(map(str, arguments))}: {result.stderr.decode()}")
 
@@ -324,6 +410,17 @@ class Project:
         for folder in CacheFolder(str(self.root)).removable(everything=True):
             shutil.rmtree(folder, ignore_errors=True)
         (self.root / "cacheunit.lock").unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Removes the outputs, and waits until this and what was written before are on the disk."""
+        self.remove_outputs()
+        os.sync()
+
+    def outputs(self) -> dict[Path, bytes]:
+        """Builds the project; returns the bytes of each file that a build writes, the lock last."""
+        self.cacheunit("build")
+        paths = [path for path in sorted((self.root / "build").rglob("*")) if path.is_file()]
+        return {path: path.read_bytes() for path in (*paths, self.root / "cacheunit.lock")}
 
     def edit(self, file: str) -> Path:
         """Changes the first line of a file, saved by a rename; returns its path."""
@@ -437,13 +534,34 @@ def adapters_of(project: Project) -> Callable[[], Adapters]:
     return reopen
 
 
-def render_and_encode(project: Project, vocabulary: Callable[[], Vocabulary]) -> None:
-    """Does the least that a build must do: reads, renders and encodes each text once."""
-    encode = vocabulary().encode
-    environment = Environment(loader=FileSystemLoader(project.root / "templates"), autoescape=False)  # noqa: S701
-    for name, template in project.prefixes.items():
-        text = (project.root / f"texts/{name}.md").read_text(encoding="utf-8")
-        encode(START + environment.get_template(template).render(text=text) + USER)
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least that a cold build must do, in one thread.
+
+    Attributes:
+        project: the project.
+        outputs: the bytes of each file that a build of it writes.
+    """
+
+    project: Project
+    outputs: Mapping[Path, bytes]
+
+    def job(self, vocabulary: Callable[[], Vocabulary]) -> Job:
+        """Returns a job that reads, renders and encodes each text once, and writes the same files as a build."""
+        return Job(partial(self._run, vocabulary), self.project.clear)
+
+    def _run(self, vocabulary: Callable[[], Vocabulary]) -> None:
+        root, encode = self.project.root, vocabulary().encode
+        environment = Environment(loader=FileSystemLoader(root / "templates"), autoescape=False)  # noqa: S701
+        for name, template in self.project.prefixes.items():
+            text = (root / f"texts/{name}.md").read_text(encoding="utf-8")
+            encode(START + environment.get_template(template).render(text=text) + USER)
+        folder = root
+        for path, data in self.outputs.items():
+            if path.parent != folder:
+                folder = path.parent
+                folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
 
 
 # Rows
@@ -452,21 +570,100 @@ def render_and_encode(project: Project, vocabulary: Callable[[], Vocabulary]) ->
 def cold_rows(bench: Bench) -> Rows:
     """Yields the rows of the first build: as a program that loads the vocabulary, and in process with it loaded."""
     project, adapters = bench.usual, adapters_of(bench.usual)
+    floor = Floor(project, project.outputs())
     times = measure(
         bench.repeats,
-        one=project.job("build", "--jobs", "1", before=project.remove_outputs),
-        two=project.job("build", "--jobs", "2", before=project.remove_outputs),
-        floor=Job(partial(render_and_encode, project, load_vocabulary)),
-        loaded_one=Job(lambda: build(adapters()), project.remove_outputs),
-        loaded_floor=Job(partial(render_and_encode, project, lambda: bench.vocabulary)),
+        **cold_jobs(project, floor),
+        loaded_one=Job(lambda: build(adapters()), project.clear),
+        loaded_floor=floor.job(lambda: bench.vocabulary),
         load=Job(load_vocabulary),
     )
-    size = len(project.prefixes)
-    floor, loaded = times["floor"], times["loaded_floor"]
-    yield Row(name=f"cold: {size:,} prefixes, 2 jobs ÷ floor", measured=times["two"], floor=floor, goal=Goal(0.75))
-    yield Row(name=f"cold: {size:,} prefixes, 1 job ÷ floor", measured=times["one"], floor=floor, goal=Goal(1.25))
+    yield from program_rows("cold", f"{len(project.prefixes):,} prefixes", times, two=Goal(0.9))
+    loaded = times["loaded_floor"]
     yield Row(name="cold: in process, vocabulary loaded, 1 job ÷ floor", measured=times["loaded_one"], floor=loaded)
-    yield Row(name="cold: loading the vocabulary ÷ floor", measured=times["load"], floor=floor)
+    yield Row(name="cold: loading the vocabulary ÷ floor", measured=times["load"], floor=times["floor"])
+
+
+def large_cold_rows(bench: Bench) -> Rows:
+    """Yields the rows of the first build of the large project: with short texts, and with those of the corpus."""
+    size = bench.sizes[2]
+    for short in (True, False):
+        project = bench.project(size, short=short)
+        times = measure(bench.repeats, **cold_jobs(project, Floor(project, project.outputs())))
+        label = f"{size:,} {'short ' * short}prefixes"
+        yield from program_rows("cold-large", label, times, two=Goal(0.75))
+        shutil.rmtree(project.root)
+
+
+def cold_jobs(project: Project, floor: Floor) -> dict[str, Job]:
+    """Returns the jobs of the first build with one and with two jobs, as a program, and of its floor."""
+    return {
+        "one": project.job("build", "--jobs", "1", before=project.clear),
+        "two": project.job("build", "--jobs", "2", before=project.clear),
+        "floor": floor.job(load_vocabulary),
+    }
+
+
+def program_rows(group: str, label: str, times: Mapping[str, Sequence[float]], *, two: Goal) -> Rows:
+    """Yields the rows of the first build as a program, relative to its floor and with the goal of two jobs."""
+    floor = times["floor"]
+    yield Row(name=f"{group}: {label}, 2 jobs ÷ floor", measured=times["two"], floor=floor, goal=two)
+    yield Row(name=f"{group}: {label}, 1 job ÷ floor", measured=times["one"], floor=floor, goal=Goal(1.5))
+    yield Row(name=f"{group}: {label}, 2 jobs ÷ 1 job", measured=times["two"], floor=times["one"])
+
+
+def small_rows(bench: Bench) -> Rows:
+    """Yields the rows of small builds relative to those of another version, which take turns.
+
+    The ratio is the median of those of neighbours, since a build may take twice the time of the same one a minute ago.
+    """
+    other = bench.arguments.against
+    if other is None:
+        return
+    for size in SMALL_SIZES:
+        texts = [bench.text(index) for index in range(size)]
+        versions = {"own": Version(Path(cacheunit_build.__file__).parent.parent), "other": Version(other)}
+        projects = {name: make_project(bench.folder / f"{size}{name}", texts) for name in versions}
+        caches = {name: bench.folder / f"cache{size}{name}" for name in versions}
+        jobs = {}
+        for name, version in versions.items():
+            run = partial(version.build, projects[name].root, caches[name])
+            jobs[f"{name}_cold"] = Job(run, partial(clear_all, projects[name], caches[name]))
+            jobs[f"{name}_edit"] = Job(run, partial(projects[name].edit, "texts/p00002.md"))
+            jobs[f"{name}_no_op"] = Job(run)
+        order = sorted(jobs, key=lambda job: job.partition("_")[2])  # cold, edit, no_op, each of both versions
+        times = measure(SMALL_REPEATS * bench.repeats, **{name: jobs[name] for name in order})
+        for kind, label in {"cold": "cold", "edit": "one text edited", "no_op": "nothing to do"}.items():
+            own, floor = times[f"own_{kind}"], times[f"other_{kind}"]
+            ratio = statistics.median(one / two for one, two in zip(own, floor, strict=True))
+            name = f"small: {label}, {size} prefixes ÷ the other version"
+            yield Row(name=name, measured=own, floor=floor, own_ratio=ratio, goal=Goal(1 + SMALL_NOISE))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the program.
+
+    Attributes:
+        folder: its checkout, or a virtual environment that it is installed in.
+    """
+
+    folder: Path
+
+    def build(self, root: Path, cache: Path) -> None:
+        """Builds a project with a cache of its own."""
+        folder = self.folder.resolve()
+        python = next((path for path in (folder / "bin/python", folder / "Scripts/python.exe") if path.exists()), None)
+        path = {} if python else {"PYTHONPATH": str(folder)}
+        environment = {**os.environ, VARIABLE: str(cache), **path}
+        call(python or sys.executable, "-P", "-c", BUILD_SCRIPT, folder=root, environment=environment)
+
+
+def clear_all(project: Project, cache: Path) -> None:
+    """Removes the outputs of a project and its cache, and waits until this is on the disk."""
+    project.remove_outputs()
+    shutil.rmtree(cache, ignore_errors=True)
+    os.sync()
 
 
 def no_op_rows(bench: Bench) -> Rows:
@@ -828,40 +1025,62 @@ def exponent(first: float, last: float, factor: float) -> float:
 
 
 def tool_rows(bench: Bench) -> Rows:
-    """Yields the rows of builds relative to doit and dvc, which run a script that counts and hashes the same texts."""
-    project, name = bench.usual, "p00020"
-    other = counting_project(bench.folder / "others", project)
-    doit = Job(partial(call, tool("doit"), folder=other.root))
-    jobs = {
-        "cold": project.job("build", before=project.remove_outputs),
-        "doit_cold": Job(doit.run, partial(remove_counts, other)),
-        "no_op": project.job("build"),
-        "doit_no_op": doit,
-        "edit": project.job("build", before=partial(project.edit, f"texts/{name}.md")),
-        "doit_edit": Job(doit.run, partial(other.edit, f"texts/{name}.md")),
-    }
-    times = measure(bench.repeats, **jobs)
-    labels = {"cold": "cold", "no_op": "nothing to do", "edit": "one text edited"}
-    for kind, label in labels.items():
-        yield Row(name=f"tools: {label}, build ÷ doit", measured=times[kind], floor=times[f"doit_{kind}"], goal=Goal(1))
+    """Yields the rows of builds relative to doit and dvc.
+
+    doit runs a script that does the same as the floor of a cold build: it reads, renders and encodes each text once,
+    and writes the two files of an artifact and a lock; it does not pad. The second rows are of a script that counts
+    and hashes the same texts only, as that of dvc does.
+    """
+    project = bench.usual
+    compiled = doit_project(bench.folder / "compiled", project, {"compile_texts.py": COMPILE_SCRIPT}, COMPILE_DODO)
+    yield from doit_rows(bench, project, compiled, "", Goal(1))
+    other = doit_project(bench.folder / "others", project, {}, DODO)
+    yield from doit_rows(bench, project, other, " that only counts", None)
     dvc = str(bench.arguments.dvc or shutil.which("dvc") or "")
     if dvc:
         yield from dvc_rows(bench, project, other, dvc)
 
 
-def counting_project(root: Path, project: Project) -> Project:
-    """Creates a folder with the texts of a project, the counting script and the tasks of doit."""
-    shutil.copytree(project.root / "texts", root / "texts")
+def doit_rows(bench: Bench, project: Project, other: Project, title: str, goal: Goal | None) -> Rows:
+    """Yields the rows of builds relative to doit, each with its default number of processes, and doit with two."""
+    name = "p00020"
+    run, run_two = (partial(call, tool("doit"), *options, folder=other.root) for options in ((), ("-n", "2")))
+    remove, edit = partial(remove_made, other), partial(other.edit, f"texts/{name}.md")
+    jobs = {
+        "cold": project.job("build", before=project.clear),
+        "doit_cold": Job(run, remove),
+        "doit_two_cold": Job(run_two, remove),
+        "no_op": project.job("build"),
+        "doit_no_op": Job(run),
+        "edit": project.job("build", before=partial(project.edit, f"texts/{name}.md")),
+        "doit_edit": Job(run, edit),
+    }
+    times = measure(bench.repeats, **jobs)
+    labels = {"cold": "cold", "no_op": "nothing to do", "edit": "one text edited"}
+    for kind, label in labels.items():
+        floor = times[f"doit_{kind}"]
+        yield Row(name=f"tools: {label}, build ÷ doit{title}", measured=times[kind], floor=floor, goal=goal)
+    floor = times["doit_two_cold"]
+    yield Row(name=f"tools: cold, build ÷ doit -n 2{title}", measured=times["cold"], floor=floor, goal=goal)
+
+
+def doit_project(root: Path, project: Project, scripts: Mapping[str, str], tasks: str) -> Project:
+    """Creates a folder with the sources of a project, the counting script, further scripts and the tasks of doit."""
+    for folder in ("prefixes", "templates", "texts"):
+        shutil.copytree(project.root / folder, root / folder)
     (root / "out").mkdir()
-    write(root / "count_texts.py", COUNT_SCRIPT)
-    write(root / "dodo.py", DODO)
+    for name, text in {"count_texts.py": COUNT_SCRIPT, **scripts, "dodo.py": tasks}.items():
+        write(root / name, text)
     return Project(root, project.prefixes)
 
 
-def remove_counts(project: Project) -> None:
-    """Removes what doit wrote: its database and the counts."""
+def remove_made(project: Project) -> None:
+    """Removes all files that doit wrote, its database too, and waits until this is on the disk."""
     for path in (*project.root.glob(".doit.db*"), *(project.root / "out").iterdir()):
         path.unlink()
+    shutil.rmtree(project.root / "build", ignore_errors=True)
+    (project.root / "texts.lock").unlink(missing_ok=True)
+    os.sync()
 
 
 def shared_tool_rows(bench: Bench) -> Rows:
@@ -921,6 +1140,8 @@ def dvc_rows(bench: Bench, project: Project, other: Project, dvc: str) -> Rows:
 
 ROWS: dict[str, Callable[[Bench], Rows]] = {
     "cold": cold_rows,
+    "cold-large": large_cold_rows,
+    "small": small_rows,
     "no-op": no_op_rows,
     "options": option_rows,
     "partial": partial_rows,
