@@ -87,8 +87,12 @@ class Renderer:
         self._lookups: dict[str, Lookup] = {}  # of that variant
         self._origins: dict[str, str] = {}  # of that variant: variable -> the file it comes from
 
-    def render(self, variant: Variant) -> Rendered:
+    def render(self, variant: Variant, inputs: Sequence[Lookup] = ()) -> Rendered:
         """Renders a variant, each template twice to see that both results are equal.
+
+        Args:
+            variant: the variant.
+            inputs: the files that were looked for before, with which the lookups of the result begin.
 
         Raises:
             CacheunitError: a template or data file is missing or invalid, a name is undefined, or the text is not
@@ -120,7 +124,7 @@ class Renderer:
             blocks=tuple(blocks),
             shared_blocks=common_prefix(blocks, _section_blocks(head)),
             turns=turns,
-            lookups=tuple(self._lookups.values()),
+            lookups=(*inputs, *self._lookups.values()),
             used_variables=frozenset().union(*used.values()),
         )
 

@@ -81,8 +81,7 @@ class ControlTokens:
         self.ids = dict(ids)
         self.id_set = frozenset(ids.values())
         self._lengths = self._lengths_by_start()
-        firsts = "".join(sorted({text[0] for text in self.ids}))
-        self._first = re.compile(f"[{re.escape(firsts)}]") if firsts else None
+        self._firsts = sorted({text[0] for text in self.ids})
 
     def _lengths_by_start(self) -> dict[str, list[int]]:
         """Returns the lengths to try, longest first, for each start: the first two characters, or the first one.
@@ -100,8 +99,8 @@ class ControlTokens:
     def find(self, text: str) -> Iterator[tuple[int, str]]:
         """Yields the offset and the text of each control token in `text`, left to right, without overlaps."""
         end = 0
-        for match in self._first.finditer(text) if self._first else ():
-            begin = match.start()
+        # `str.find` for each of these few characters takes a tenth of the time of a pattern of all of them.
+        for begin in sorted(offset for first in self._firsts for offset in _offsets(first, text)):
             if begin < end:
                 continue
             for length in self._lengths.get(text[begin : begin + 2]) or self._lengths[text[begin]]:
@@ -110,6 +109,14 @@ class ControlTokens:
                     end = begin + len(token)
                     yield begin, token
                     break
+
+
+def _offsets(character: str, text: str) -> Iterator[int]:
+    """Yields the offsets of a character in a text."""
+    offset = text.find(character)
+    while offset >= 0:
+        yield offset
+        offset = text.find(character, offset + 1)
 
 
 @dataclass(kw_only=True, eq=False)
