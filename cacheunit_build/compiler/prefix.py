@@ -68,6 +68,7 @@ class PrefixCompiler:
         self._settings = settings
         self._targets = targets
         self._selection = selection
+        self._found_targets: dict[tuple[str, ...], dict[str, Target]] = {}  # by their names in manifests and settings
         self._reader = InputReader(adapters.files)
         self._per_tools = PerTools()
         self._local = threading.local()
@@ -200,9 +201,20 @@ class PrefixCompiler:
 
     def _targets_of(self, manifest: Manifest) -> tuple[dict[str, Target], list[Fault]]:
         """Returns the targets of a manifest or of the project, by the names there, and faults of names and options."""
+        names = tuple(manifest.targets or self._settings.targets)
+        targets = self._found_targets.get(names)
+        if targets is None:
+            targets, faults = self._find_targets(manifest, names)
+            if faults:
+                return targets, faults
+            self._found_targets[names] = targets
+        return targets, unlisted_options(manifest, list(targets.values()))
+
+    def _find_targets(self, manifest: Manifest, names: Sequence[str]) -> tuple[dict[str, Target], list[Fault]]:
+        """Returns the targets of these names, which a manifest or the settings have, and the faults of the others."""
         targets: dict[str, Target] = {}
         faults: list[Fault] = []
-        for index, name in enumerate(manifest.targets or self._settings.targets):
+        for index, name in enumerate(names):
             try:
                 target = find_target(name, self._targets)
             except CacheunitError as error:
@@ -214,8 +226,6 @@ class PrefixCompiler:
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             else:
                 targets[name] = target
-        if not faults:
-            faults += unlisted_options(manifest, list(targets.values()))
         return targets, faults
 
     def _name_fault(self, manifest: Manifest, fault: Fault, index: int) -> Fault:

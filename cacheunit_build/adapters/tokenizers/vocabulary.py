@@ -180,6 +180,8 @@ class Vocabulary:
         Some vocabularies put a space in front of a text, but not of one that follows a control token.
         """
         tokens = (self.start_tokens or ()) if self.framed_start else ()
+        if not tokens:
+            return (), text
         start = "".join(token for token, _ in tokens)
         return (tokens, text[len(start) :]) if text.startswith(start) else ((), text)
 
@@ -194,6 +196,8 @@ class Vocabulary:
             CacheunitError: the tokenizer library failed on the text.
         """
         start, text = ((), text) if literal else self._split_start(text)
+        if not start:
+            return self._encode_text(text, literal=literal)
         return [*(token for _, token in start), *self._encode_text(text, literal=literal)]
 
     def _encode_text(self, text: str, *, literal: bool) -> list[int]:
