@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import sys
 from importlib import import_module
@@ -77,15 +76,8 @@ class CommandTable(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-_OBJECTS_PER_COLLECTION = 50_000
-"""How many objects are made between two runs of the garbage collector."""
-
-
 def main() -> None:
     """Runs the command line and exits."""
-    # Compiling makes many values that live to the end, and no cycles: Python's default, 700 objects and all older ones
-    # again with each tenth run, searches them for a third of the time of a build with 10,000 prefixes.
-    gc.set_threshold(_OBJECTS_PER_COLLECTION, 50, 100)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -108,7 +108,8 @@ class Renderer:
         entries += [("examples", index, turn.template) for index, turn in enumerate(manifest.examples) if turn.template]
         texts, used = self._render_entries(manifest, entries, variables)
         sections = [texts["system", index] for index in range(len(manifest.system))]
-        system = _join_sections(sections)
+        blocks = _section_blocks(sections)
+        system = "".join(blocks)
         if manifest.system and not system.strip():
             raise CacheunitError(manifest.fault("the system text is empty", "system"))
         turns = example_turns(
@@ -118,11 +119,10 @@ class Renderer:
         self._refuse_addresses(manifest, "\n".join([system, *(turn.content for turn in turns)]), variables)
         reads_no_axis = [not used["system", index] & variant.axes.keys() for index in range(len(sections))]
         shared = len(list(itertools.takewhile(bool, reads_no_axis)))
-        blocks = _section_blocks(sections)
-        head = sections if shared == len(sections) else [*sections[:shared], _OTHER_SECTION]
+        head = blocks if shared == len(sections) else _section_blocks([*sections[:shared], _OTHER_SECTION])
         return Rendered(
             blocks=tuple(blocks),
-            shared_blocks=common_prefix(blocks, _section_blocks(head)),
+            shared_blocks=common_prefix(blocks, head),
             turns=turns,
             lookups=(*inputs, *self._lookups.values()),
             used_variables=frozenset().union(*used.values()),
