@@ -223,7 +223,7 @@ class Renderer:
             self._environment.used_variables.clear()
             # Randomness that the environment does not exclude, such as the order of a set, shows in the second text.
             try:
-                first, second = (self._render_template(name, variables) for _ in range(2))
+                first, second = self._render_twice(name, variables)
             except CacheunitError as error:
                 faults += error.faults_at(manifest.path, manifest.line(key, index))
                 continue
@@ -235,13 +235,15 @@ class Renderer:
             raise CacheunitError(*faults)
         return texts, used
 
-    def _render_template(self, name: str, variables: Mapping[str, Any]) -> str:
-        """Renders one template; raises whatever goes wrong as one error with file, line and hint."""
+    def _render_twice(self, name: str, variables: Mapping[str, Any]) -> tuple[str, str]:
+        """Renders one template twice; raises whatever goes wrong as one error with file, line and hint."""
         self._environment.referrers.clear()
         self._environment.budget.reset()
         try:
             template = self._environment.get_template(name)
-            return refuse_surrogates(template.render(variables), template, variables)
+            first = refuse_surrogates(template.render(variables), template, variables)
+            self._environment.budget.reset()
+            return first, refuse_surrogates(template.render(variables), template, variables)
         except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
             failed = FailedRender(
                 folder=self._folder,

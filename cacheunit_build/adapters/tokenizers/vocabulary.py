@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cacheunit_build.adapters.tokenizers.engines import is_library_error
 from cacheunit_build.domain.document import shortened
@@ -13,9 +12,11 @@ from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cacheunit_build.adapters.tokenizers.post_processor import StartTokens
+
+    T = TypeVar("T")
 
 _MAX_CACHED_TEXTS = 64
 
@@ -54,11 +55,10 @@ class Engine(Protocol):
         """Returns the bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
 
 
-@contextmanager
-def _faults_of_engine(text: str) -> Iterator[None]:
-    """Raises a fault for an error of a tokenizer library on a text."""
+def _with_faults(call: Callable[[], T], text: str) -> T:
+    """Returns the result of a call of a tokenizer library; its errors, and panics of Rust code, become faults."""
     try:
-        yield
+        return call()
     except CacheunitError:
         raise
     except BaseException as error:
@@ -100,7 +100,13 @@ class ControlTokens:
         """Yields the offset and the text of each control token in `text`, left to right, without overlaps."""
         end = 0
         # `str.find` for each of these few characters takes a tenth of the time of a pattern of all of them.
-        for begin in sorted(offset for first in self._firsts for offset in _offsets(first, text)):
+        offsets: list[int] = []
+        for first in self._firsts:
+            offset = text.find(first)
+            while offset >= 0:
+                offsets.append(offset)
+                offset = text.find(first, offset + 1)
+        for begin in sorted(offsets):
             if begin < end:
                 continue
             for length in self._lengths.get(text[begin : begin + 2]) or self._lengths[text[begin]]:
@@ -109,14 +115,6 @@ class ControlTokens:
                     end = begin + len(token)
                     yield begin, token
                     break
-
-
-def _offsets(character: str, text: str) -> Iterator[int]:
-    """Yields the offsets of a character in a text."""
-    offset = text.find(character)
-    while offset >= 0:
-        yield offset
-        offset = text.find(character, offset + 1)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -236,9 +234,8 @@ class Vocabulary:
         return ids
 
     def _encode(self, text: str, *, literal: bool) -> list[int]:
-        """Encodes with the engine; its errors, and panics of its Rust code, become faults."""
-        with _faults_of_engine(text):
-            return self.engine.encode(text, literal=literal)
+        """Encodes with the engine."""
+        return _with_faults(lambda: self.engine.encode(text, literal=literal), text)
 
     def control_tokens_in(self, text: str) -> list[str]:
         """Returns the control tokens in `text`, without ordinary ones, each once, in order of appearance."""
@@ -249,6 +246,5 @@ class Vocabulary:
         """Returns the bytes of each token of `text`, in order."""
         start, text = self._split_start(text)
         ids = self._encode_text(text, literal=False)
-        with _faults_of_engine(text):
-            rest = self.engine.token_bytes(text, ids)
+        rest = _with_faults(lambda: self.engine.token_bytes(text, ids), text)
         return [*(token.encode() for token, _ in start), *rest]
