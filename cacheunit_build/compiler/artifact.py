@@ -239,7 +239,7 @@ class _ArtifactCompiler:
     def freeze(self, plan: PaddingPlan, padding: str, unpadded: StaticTokens, padded: StaticTokens) -> Artifact:
         """Returns the artifact with its bytes and its lock entry."""
         parts, counted = self._parts(padding), self.counted(padded)
-        placed = self._markers(parts, padded, counted)
+        placed = PlacedMarkers() if self._target.cache.marker is None else self._markers(parts, padded, counted)
         if placed.markers:
             plan = replace(plan, reason="; ".join([plan.reason, *placed.notes]))
             parts = replace(parts, markers=placed.markers)
@@ -250,7 +250,7 @@ class _ArtifactCompiler:
         record = ArtifactRecord(
             prefix=self._variant.name,
             target=self._target.name,
-            entry=self._entry(counted, padded.ids, added, placed, (text, request, cached_content)),
+            entry=self._entry(padded, added, placed, (text, request, cached_content)),
             unit=self._target.cache.unit or 0,
             plan=plan,
             lookups=(*self._rendered.lookups, *self._loaded.lookups),
@@ -276,14 +276,10 @@ class _ArtifactCompiler:
         )
 
     def _entry(
-        self,
-        counted: CountedTokens,
-        ids: Sequence[int],
-        padding: int,
-        placed: PlacedMarkers,
-        files: tuple[bytes, bytes, bytes | None],
+        self, padded: StaticTokens, padding: int, placed: PlacedMarkers, files: tuple[bytes, bytes, bytes | None]
     ) -> LockEntry:
-        """Returns the lock entry of an artifact with these token ids, so many tokens of padding, and these files."""
+        """Returns the lock entry of an artifact with so many tokens of padding, and these files."""
+        counted = self.counted(padded)
         return LockEntry(
             tokens=counted.tokens,
             counted=counted.counted,
@@ -294,7 +290,7 @@ class _ArtifactCompiler:
             text=fingerprint(files[0]),
             request=fingerprint(files[1]),
             cached_content=None if files[2] is None else fingerprint(files[2]),
-            token_ids=fingerprint_ids(ids) if counted.counted == "exact" else None,
+            token_ids=fingerprint_ids(padded.ids) if counted.counted == "exact" else None,
         )
 
     def _parts(self, padding: str) -> PrefixParts:
@@ -311,8 +307,6 @@ class _ArtifactCompiler:
     def _markers(self, parts: PrefixParts, padded: StaticTokens, counted: CountedTokens) -> PlacedMarkers:
         """Returns the markers of the request; none where nothing in front of them is cached."""
         tokenizer, rule = self._loaded.tokenizer, self._target.cache
-        if rule.marker is None:
-            return PlacedMarkers()
         places = marker_places(parts, self._rendered.shared_blocks, self._loaded.request_format)
 
         def tokens_to(place: MarkerPlace) -> int | None:

@@ -287,7 +287,7 @@ class Renderer:
 
     def _refuse_addresses(self, manifest: Manifest, text: str, variables: Mapping[str, Any]) -> None:
         """Raises an error if the text contains the address of a printed object, unless a source contains it too."""
-        for match in _ADDRESS.finditer(text):
+        for match in _ADDRESS.finditer(text) if " at 0x" in text else ():
             # A prompt may well show an address, in an example of a traceback: then a variable or a source contains it.
             sources = (self._read(path) or b"" for path in self._lookups)
             if match[0] not in repr(variables) and not any(match[0].encode() in source for source in sources):

@@ -56,9 +56,7 @@ def read_ranks(data: bytes) -> Ranks:
     controls = token_ids(parsed["added_tokens"])
     to_byte = _bytes_by_character().__getitem__
     tokens = {
-        bytes(map(to_byte, token)): rank
-        for token, rank in parsed["model"]["vocab"].items()
-        if token not in controls
+        bytes(map(to_byte, token)): rank for token, rank in parsed["model"]["vocab"].items() if token not in controls
     }
     return Ranks(tokens=tokens, controls=controls, ordinary=ordinary_tokens(parsed["added_tokens"]))
 
