@@ -8,6 +8,7 @@ import pytest
 from support import expanded
 
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.templating.renderer import Renderer
 
@@ -278,6 +279,31 @@ def test_a_manifest_that_strips_and_one_that_does_not_share_templates_and_data_w
         stripped, whole = (shared.render(expanded(manifest)[0]).system for manifest in manifests)
         assert stripped == "NB"
         assert whole == "---\na: b\n---\n---\ne: f\n---\nN---\nc: d\n---\nB"
+
+
+def test_a_file_that_is_a_template_and_data_is_rendered_as_the_one_and_parsed_as_the_other() -> None:
+    sources = {"templates/a.yaml": b"key: {{ '1' }}\n", "templates/b.j2": b"{{ data.key }}{% include 'a.yaml' %}"}
+    same = Renderer(sources.get, lambda: list(sources))
+    manifest = parse_manifest(
+        b"system: b.j2\ndata: {data: templates/a.yaml}\nstrip: front-matter", name="p", path="prefixes/p.yaml"
+    )
+    sources["templates/a.yaml"] = b"key: '{# #}1'\n"
+    assert same.render(expanded(manifest)[0]).system == "{# #}1key: '1'\n"
+    sources["templates/a.yaml"] = b"key: '{# #}2'\n"  # another content, by the same renderer
+    assert same.render(expanded(manifest)[0]).system == "{# #}2key: '2'\n"
+
+
+def test_an_imported_template_is_executed_and_recorded_for_each_variant() -> None:
+    sources = {
+        "templates/a.j2": b"{% import 'm.j2' as m %}{{ m.x }}",
+        "templates/m.j2": b"{% include 'n.j2' %}{% set x = 1 %}",
+    }
+    same = Renderer(sources.get, lambda: list(sources))
+    variant = expanded(parse_manifest(b"system: a.j2", name="p", path="prefixes/p.yaml"))[0]
+    for text_of_n in (b"one", b"two"):
+        sources["templates/n.j2"] = text_of_n
+        lookups = {lookup.path: lookup.fingerprint for lookup in same.render(variant).lookups}
+        assert lookups["templates/n.j2"] == fingerprint(text_of_n)
 
 
 def test_lines_of_errors_behind_front_matter_are_those_of_the_file() -> None:

@@ -90,6 +90,7 @@ class _ArtifactCompiler:
         self._is_estimate = loaded.is_estimate(has_parts=bool(tools or rendered.turns))
         self._lifetimes = marker_lifetimes(variant.manifest, loaded.target.cache)
         self._content = [rendered.system, *(turn.content for turn in rendered.turns)]
+        self._framed_tools = loaded.framed_tools(tools)
 
     @property
     def control_tokens(self) -> list[str]:
@@ -126,7 +127,7 @@ class _ArtifactCompiler:
         """Returns the prefix with this padding, without the messages that follow."""
         return Conversation(
             system=self._rendered.system + padding,
-            tools=self._loaded.framed_tools(self._tools),
+            tools=self._framed_tools,
             turns=self._rendered.turns,
             options=self._options.for_frame,
             json_arguments=self._loaded.json_arguments,
@@ -164,17 +165,17 @@ class _ArtifactCompiler:
         if rule.marker is not None and self._loaded.request_format.last_markable(self._parts("")) is None:
             reason = f"format {self._target.request} cannot mark tools alone: they are cached only with what follows"
             plan = PaddingPlan(action="unmarkable", goal=None, reason=reason)
-        notes = [plan.reason, *self._notes(unpadded)]
+        notes = [plan.reason, *self._notes(unpadded, counted)]
         if plan.goal is not None and not self._rendered.system:
             plan = replace(plan, action="unpadded", goal=None)
             notes.append("but there is no system text to pad")
-        return replace(plan, reason="; ".join(notes))
+        return replace(plan, reason="; ".join(notes)) if len(notes) > 1 else plan
 
-    def _notes(self, unpadded: StaticTokens) -> Iterator[str]:
+    def _notes(self, unpadded: StaticTokens, counted: CountedTokens) -> Iterator[str]:
         """Yields what a count includes of options, what an exact one leaves out, and what later turns change."""
         frame = self._target.frame
-        if (note := self.counted(unpadded).note) is not None:
-            yield note
+        if counted.note is not None:
+            yield counted.note
         yield from self._options.notes()
         yield from lifetime_notes(self._manifest, self._target.cache)
         yield from self._loaded.tool_notes(self._tools)
@@ -184,7 +185,7 @@ class _ArtifactCompiler:
             return
         if frame.plain and not frame.before and not frame.after and self._loaded.request_format.has_messages:
             yield "the target has no frame: counted on the bare text"
-        if self._loaded.leaves_tools_out(self._conversation("")):
+        if self._tools and self._loaded.leaves_tools_out(self._conversation("")):
             yield "the target's frame leaves the tools out"
         if not self._loaded.request_format.has_messages and (note := self._loaded.start_note(unpadded.framed_prefix)):
             yield note
@@ -224,9 +225,11 @@ class _ArtifactCompiler:
     def refuse_over_budget(self, unpadded: StaticTokens, padded: StaticTokens) -> None:
         """Raises a fault where the budget is exceeded; an estimate must exceed it by more than its margin."""
         budget = self._manifest.budget
+        if budget is None:
+            return
         counted = self.counted(padded)
         tokens = TokenCount(tokens=counted.tokens, margin=counted.margin).low
-        if budget is not None and tokens > budget:
+        if tokens > budget:
             least = "at least " if counted.margin else ""
             padding = padded.tokens - unpadded.tokens
             of_padding = f" ({padding:,} of them padding)" if padding > 0 else ""
@@ -235,13 +238,13 @@ class _ArtifactCompiler:
 
     def freeze(self, plan: PaddingPlan, padding: str, unpadded: StaticTokens, padded: StaticTokens) -> Artifact:
         """Returns the artifact with its bytes and its lock entry."""
-        parts = self._parts(padding)
-        placed = self._markers(parts, padded)
+        parts, counted = self._parts(padding), self.counted(padded)
+        placed = PlacedMarkers() if self._target.cache.marker is None else self._markers(parts, padded, counted)
         if placed.markers:
             plan = replace(plan, reason="; ".join([plan.reason, *placed.notes]))
+            parts = replace(parts, markers=placed.markers)
         elif placed.notes:
             plan = PaddingPlan(action="below-minimum", goal=None, reason=placed.notes[0])
-        parts = replace(parts, markers=placed.markers)
         text, (request, cached_content) = parts.system.encode(), frozen_bodies(self._loaded, parts)
         added = padded.tokens - unpadded.tokens
         record = ArtifactRecord(
@@ -269,7 +272,7 @@ class _ArtifactCompiler:
             tools=tuple(self._tools),
             options=self._options.values,
             estimated=self._estimated,
-            scale=self.counted(padded).scale,
+            scale=counted.scale,
         )
 
     def _entry(
@@ -301,7 +304,7 @@ class _ArtifactCompiler:
         key = {} if rule.key is None else {rule.key: self._manifest.cache_key}
         return key if rule.lifetime_option is None or lifetime is None else {**key, rule.lifetime_option: lifetime}
 
-    def _markers(self, parts: PrefixParts, padded: StaticTokens) -> PlacedMarkers:
+    def _markers(self, parts: PrefixParts, padded: StaticTokens, counted: CountedTokens) -> PlacedMarkers:
         """Returns the markers of the request; none where nothing in front of them is cached."""
         tokenizer, rule = self._loaded.tokenizer, self._target.cache
         places = marker_places(parts, self._rendered.shared_blocks, self._loaded.request_format)
@@ -312,7 +315,7 @@ class _ArtifactCompiler:
                 return common_prefix(padded.ids, tokenizer.encode(self._loaded.frame(tools_alone)))
             return tokens_in_front(place, parts, padded, tokenizer.encode, exact=not self._is_estimate)
 
-        return MarkerPlacer(self.counted(padded), rule, tokens_to).place(places, self._lifetimes)
+        return MarkerPlacer(counted, rule, tokens_to).place(places, self._lifetimes)
 
     def _locked_lifetimes(self, placed: PlacedMarkers) -> tuple[str, ...]:
         """Returns the lifetimes that the request asks for: of each marker, or of the whole prefix."""

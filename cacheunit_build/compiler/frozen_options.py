@@ -80,6 +80,8 @@ class FrozenOptions:
 
 def frozen_options(manifest: Manifest, target: Target) -> FrozenOptions:
     """Returns the options of a manifest that the target lists."""
+    if not manifest.options:
+        return FrozenOptions(values={}, effects={}, arguments={}, framed=not target.frame.plain)
     listed = {option.name: option for option in target.options}
     values, _ = split_by_name(nested(_own_options(manifest)), listed)
     schema_options = _schema_options(manifest, target)
@@ -171,6 +173,8 @@ def _arguments(target: Target, option: RequestOption, value: Any) -> Mapping[str
 
 def repeated_schema_faults(manifest: Manifest, targets: Sequence[Target]) -> Iterator[Fault]:
     """Yields a fault for each option that sets what the response schema sets in a request to one of the targets."""
+    if manifest.response_schema is None:
+        return
     names: dict[str, str] = {}
     for target in targets:
         listed = {option.name for option in target.options}
@@ -184,6 +188,8 @@ def repeated_schema_faults(manifest: Manifest, targets: Sequence[Target]) -> Ite
 
 def unlisted_options(manifest: Manifest, targets: Sequence[Target]) -> list[Fault]:
     """Returns a fault for each option of a manifest that none of its targets lists, or that cannot be frozen."""
+    if not manifest.options:
+        return []
     names = sorted({option.name for target in targets for option in target.options if not_frozen(option.name) is None})
     _, others = split_by_name(nested(_own_options(manifest)), names)
     problems = {name: problem for name in others if (problem := not_frozen(name)) is not None}

@@ -157,6 +157,8 @@ class LoadedTarget:
 
         For an exact count also without hosted ones, whose text is not known.
         """
+        if not tools:
+            return ()
         framed, is_deferred = self.request_format.framed_tool, self.request_format.is_deferred
         estimated = self.is_estimate(has_parts=bool(tools))
 
@@ -168,6 +170,8 @@ class LoadedTarget:
 
     def control_tokens_in_tools(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         """Returns the control tokens in what the tools add to a request, each once."""
+        if not tools:
+            return ()
 
         def find() -> tuple[str, ...]:
             found = (token for text in tool_texts(tools) for token in self.tokenizer.control_tokens_in(text))
@@ -177,7 +181,9 @@ class LoadedTarget:
 
     def tool_notes(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         """Returns what the target leaves out of tools, and what is known of the tokens of hosted ones."""
-        format_, estimated = self.request_format, self.is_estimate(has_parts=bool(tools))
+        if not tools:
+            return ()
+        format_, estimated = self.request_format, self.is_estimate(has_parts=True)
         return self.per_tools.get(tools, "notes", lambda: tuple(tool_notes(tools, format_, estimated=estimated)))
 
     def tools_json(self, tools: Sequence[Tool]) -> bytes:

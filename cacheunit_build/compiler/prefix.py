@@ -18,6 +18,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
+from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
 from cacheunit_build.parsing.manifest import parse_manifest
 from cacheunit_build.parsing.variants import expand
 from cacheunit_build.targets.lookup import find_target, unknown_target
@@ -73,6 +74,7 @@ class PrefixCompiler:
         self._settings = settings
         self._targets = targets
         self._selection = selection
+        self._found_targets: dict[tuple[str, ...], dict[str, Target]] = {}  # by their names in manifests and settings
         self._reader = InputReader(adapters.files)
         self._per_tools = PerTools()
         self._local = threading.local()
@@ -99,13 +101,15 @@ class PrefixCompiler:
             data = self._adapters.files.read(path)
             if data is None:
                 raise fail("the manifest is a broken link")
-            manifest = self._with_defaults(parse_manifest(data, name=name, path=path))
+            key = cache_key(self._settings.project, name)
+            manifest = self._with_defaults(parse_manifest(data, name=name, path=path, cache_key=key))
         except CacheunitError as error:
             return CompiledPrefix(path=path, faults=error.faults_at(path))
         targets, target_faults = self._targets_of(manifest)
         known = () if target_faults else list(targets.values())
         inputs = self._reader.read(manifest, fingerprint(data), known)
-        manifest = replace(manifest, response_schema=inputs.response_schema)
+        if inputs.response_schema is not None:
+            manifest = replace(manifest, response_schema=inputs.response_schema)
         variants, matrix_faults = _expanded(manifest, {} if target_faults else targets)
         used = {name: self._targets[name] for variant in variants for name in variant.targets}
         faults = [*inputs.faults, *target_faults, *self._target_faults(manifest, inputs, targets, used), *matrix_faults]
@@ -119,14 +123,19 @@ class PrefixCompiler:
             variants=variants,
             artifacts=tuple(artifacts),
             faults=tuple(faults),
-            complete=everything and not faults and all(self.loaded[target].traceable for target in used),
+            complete=everything and not faults and all(map(self._is_traceable, used)),
         )
+
+    def _is_traceable(self, target: str) -> bool:
+        """Returns whether all files are known that decide the output of a target, which was loaded."""
+        return (self._loaded.get((target, False)) or self._loaded[target, True]).traceable
 
     def _with_defaults(self, manifest: Manifest) -> Manifest:
         """Returns a manifest with what it leaves to the settings of the project."""
-        hits_per_miss = manifest.padding.hits_per_miss or self._settings.hits_per_miss
-        padding = replace(manifest.padding, hits_per_miss=hits_per_miss)
-        return replace(manifest, padding=padding, cache_key=cache_key(self._settings.project, manifest.name))
+        hits_per_miss = self._settings.hits_per_miss
+        if hits_per_miss == DEFAULT_HITS_PER_MISS or manifest.padding.hits_per_miss is not None:
+            return manifest  # where none is set, the default is used
+        return replace(manifest, padding=replace(manifest.padding, hits_per_miss=hits_per_miss))
 
     def _selected_targets(self, variant: Variant) -> list[Target]:
         """Returns the selected targets of a variant; none where the variant itself is not selected."""
@@ -153,10 +162,9 @@ class PrefixCompiler:
         Raises:
             CacheunitError: the faults of all targets.
         """
-        rendered = self._renderer.render(variant)
+        rendered = self._renderer.render(variant, inputs.lookups)
         if blank := _blank_texts(variant, rendered):
             raise CacheunitError(*blank)
-        rendered = replace(rendered, lookups=(*inputs.lookups, *rendered.lookups))
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
         for target in self._selected_targets(variant):
@@ -209,9 +217,20 @@ class PrefixCompiler:
 
     def _targets_of(self, manifest: Manifest) -> tuple[dict[str, Target], list[Fault]]:
         """Returns the targets of a manifest or of the project, by the names there, and faults of names and options."""
+        names = tuple(manifest.targets or self._settings.targets)
+        targets = self._found_targets.get(names)
+        if targets is None:
+            targets, faults = self._find_targets(manifest, names)
+            if faults:
+                return targets, faults
+            self._found_targets[names] = targets
+        return targets, unlisted_options(manifest, list(targets.values()))
+
+    def _find_targets(self, manifest: Manifest, names: Sequence[str]) -> tuple[dict[str, Target], list[Fault]]:
+        """Returns the targets of these names, which a manifest or the settings have, and the faults of the others."""
         targets: dict[str, Target] = {}
         faults: list[Fault] = []
-        for index, name in enumerate(manifest.targets or self._settings.targets):
+        for index, name in enumerate(names):
             try:
                 target = find_target(name, self._targets)
             except CacheunitError as error:
@@ -223,8 +242,6 @@ class PrefixCompiler:
                 faults.append(manifest.fault(f'"{name}" is target "{target.name}" again', "targets", index))
             else:
                 targets[name] = target
-        if not faults:
-            faults += unlisted_options(manifest, list(targets.values()))
         return targets, faults
 
     def _name_fault(self, manifest: Manifest, fault: Fault, index: int) -> Fault:

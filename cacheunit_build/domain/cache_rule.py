@@ -119,7 +119,7 @@ class CacheRule:
 
     def written_for(self, lifetime: str | None) -> CacheRule:
         """Returns the rule of prefixes that are written for a lifetime."""
-        return replace(self, write=self.price_of_write(lifetime))
+        return self if lifetime is None else replace(self, write=self.price_of_write(lifetime))
 
     @property
     def has_units(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-VALIDATION = {"extra": "forbid", "strict": True, "allow_inf_nan": False, "use_attribute_docstrings": True}
+VALIDATION = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 """The validation settings of a class that is read from a file: unknown keys are refused, and nothing is converted."""
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PREFIX = "sha256:"
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def fingerprint(data: bytes) -> str:
@@ -43,8 +44,7 @@ def cache_key(project: str, prefix: str) -> str:
 
 def compact_json(value: object) -> bytes:
     """Returns a value as JSON without spaces: keys in their order, UTF-8 without escapes, one final newline."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.encode() + b"\n"
+    return _COMPACT.encode(value).encode() + b"\n"
 
 
 def joined_json(values: Mapping[str, bytes]) -> bytes:

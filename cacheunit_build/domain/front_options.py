@@ -10,7 +10,7 @@ An option is named by the key of its value; a dot leads into a mapping:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,19 +85,22 @@ def split_by_name(body: Mapping[str, Any], names: Collection[str]) -> tuple[dict
     """
     values: dict[str, Any] = {}
     others: list[str] = []
-
-    def split(part: Mapping[str, Any], path: str) -> None:
-        for key, value in part.items():
-            name = f"{path}{key}"
-            if name in names:
-                values[name] = value
-            elif isinstance(value, Mapping) and value:
-                split(value, f"{name}.")
-            else:
-                others.append(name)
-
-    split(body, "")
+    for name, value in _named_values(body, "", names):
+        if name in names:
+            values[name] = value
+        else:
+            others.append(name)
     return dict(sorted(values.items())), others
+
+
+def _named_values(body: Mapping[str, Any], path: str, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yields the values of known options, and those of other keys that are no mapping with items, by dotted name."""
+    for key, value in body.items():
+        name = f"{path}{key}"
+        if name not in names and isinstance(value, Mapping) and value:
+            yield from _named_values(value, f"{name}.", names)
+        else:
+            yield name, value
 
 
 def has_value(body: object, name: str) -> bool:

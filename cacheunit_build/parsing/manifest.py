@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.document import Document, Keys
 
+_KEYS = tuple(field.name for field in fields(ManifestKeys))
 _MOST_OPTIONS = 1_000
 _IGNORED = "x-"
 """The beginning of keys that are ignored, as in Docker Compose: their values may have anchors for other keys."""
@@ -40,13 +41,14 @@ _RESERVED = frozenset(
 """Words of the template language, which cannot name a variable."""
 
 
-def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
+def parse_manifest(data: bytes, *, name: str, path: str, cache_key: str = "") -> Manifest:
     """Returns the manifest of a prefix.
 
     Args:
         data: the bytes of the manifest file.
         name: the name of the prefix.
         path: the manifest file, relative to the project root.
+        cache_key: the value by which its requests choose a cache.
 
     Raises:
         CacheunitError: every fault in it.
@@ -57,9 +59,9 @@ def parse_manifest(data: bytes, *, name: str, path: str) -> Manifest:
     if not isinstance(document.value, dict):
         raise CacheunitError(Fault(message="a manifest must be a mapping", path=path, line=document.line(())))
     keys = validate(ManifestKeys, _without_shorthands(document), shorthands=_SHORTHANDS)
-    values: dict[str, Any] = {field.name: getattr(keys, field.name) for field in fields(keys)}
+    values: dict[str, Any] = {key: getattr(keys, key) for key in _KEYS}
     values["matrix"] = {axis: items for axis, items in keys.matrix.items() if axis not in ENTRY_KEYS}
-    manifest = Manifest(**values, name=name, path=path, lines=document.lines)
+    manifest = Manifest(**values, name=name, path=path, lines=document.lines, cache_key=cache_key)
     faults = [fault for check in _CHECKS for fault in check(manifest)]
     manifest, matrix_faults = with_entries(manifest, keys.matrix)
     faults += matrix_faults

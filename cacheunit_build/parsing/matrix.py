@@ -33,6 +33,8 @@ def with_entries(manifest: Manifest, matrix: Mapping[str, Sequence[object]]) -> 
         manifest: the manifest, with the axes alone.
         matrix: its matrix as it is written, with `exclude` and `include`.
     """
+    if not matrix:
+        return manifest, []
     faults = list(_axis_faults(manifest))
     if not faults:
         exclude, exclude_faults = read_entries(manifest, "exclude", matrix.get("exclude", ()))

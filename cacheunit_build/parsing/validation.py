@@ -7,15 +7,17 @@ import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is 
 import json
 import types
 import typing
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from cacheunit_build.domain.constraints import VALIDATION
 from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail, first_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -63,8 +65,20 @@ def validate(
 
 
 def json_schema(schema: type[Any]) -> dict[str, Any]:
-    """Returns the JSON Schema of a dataclass that files are read into."""
-    return _without_titles(_adapter(schema).json_schema())
+    """Returns the JSON Schema of a dataclass that files are read into, described by the docstrings of its fields."""
+    with _docstrings_read():
+        adapter = TypeAdapter(schema)
+    return _without_titles(adapter.json_schema())
+
+
+@contextmanager
+def _docstrings_read() -> Iterator[None]:
+    """Lets pydantic read the docstrings of fields from the source, which validation does not need, and takes long."""
+    VALIDATION["use_attribute_docstrings"] = True
+    try:
+        yield
+    finally:
+        del VALIDATION["use_attribute_docstrings"]
 
 
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}

@@ -36,6 +36,9 @@ def expand(manifest: Manifest, targets: Mapping[str, Target]) -> tuple[Variant, 
     Raises:
         CacheunitError: every entry of its matrix that changes nothing or matches no target; or no variant is left.
     """
+    if not manifest.matrix:
+        names = tuple(target.name for target in targets.values())
+        return (Variant(name=manifest.name, manifest=manifest, axes={}, targets=names),) if targets else ()
     expansion = _Expansion(manifest, targets)
     expansion.exclude()
     expansion.include()

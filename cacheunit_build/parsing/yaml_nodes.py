@@ -114,9 +114,12 @@ def _tab_error(text: str, offset: int, path: str) -> CacheunitError:
     )
 
 
+_CONFLICT = re.compile("^<{7} ", re.MULTILINE)
+
+
 def _refuse_merge_conflicts(text: str, path: str) -> None:
     """Raises a fault for the first marker that git leaves where a merge failed."""
-    marker = re.search(r"^<{7} ", text, re.MULTILINE)
+    marker = _CONFLICT.search(text)
     if marker is not None:
         line = text.count("\n", 0, marker.start()) + 1
         raise fail("merge-conflict markers", path=path, line=line, hint="resolve the merge conflict")

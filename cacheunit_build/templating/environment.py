@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import BaseLoader, BytecodeCache, StrictUndefined, TemplateNotFound, pass_environment, pass_eval_context
+from jinja2 import BaseLoader, StrictUndefined, TemplateNotFound, pass_environment, pass_eval_context
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
 from jinja2.filters import FILTERS
 from jinja2.runtime import Context, Undefined
@@ -24,10 +24,9 @@ from cacheunit_build.templating.budget import TEMPLATE_STEPS
 from cacheunit_build.templating.plain_data import format_value, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import CodeType
+    from collections.abc import Callable, Mapping, MutableMapping
 
-    from jinja2.bccache import Bucket
+    from jinja2 import Environment, Template
     from jinja2.nodes import EvalContext
 
     FindTemplate = Callable[[str, str | None], str | None]
@@ -70,7 +69,7 @@ class DeterministicEnvironment(BoundedEnvironment):
     """The environment for prompt templates.
 
     It caches no loaded template: Jinja does not ask the loader for a cached one, and each include and import of each
-    render must be recorded. Only compiled code is kept, by the text of the template.
+    render must be recorded. Only the functions of compiled templates are kept, by the text of the template.
 
     Args:
         find: returns the text of a template; called for each include and import.
@@ -90,7 +89,6 @@ class DeterministicEnvironment(BoundedEnvironment):
         super().__init__(
             filters | {"xmlattr": _xmlattr},
             loader=_Loader(find, self),
-            bytecode_cache=_CodeCache(),
             cache_size=0,
             undefined=_StrictUndefined,
             autoescape=False,
@@ -99,6 +97,10 @@ class DeterministicEnvironment(BoundedEnvironment):
         )
         self.referrers: dict[str, str] = {}
         self.used_variables: set[str] = set()
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """Returns the names that a template has without variables: those of the environment, which nothing changes."""
+        return super().make_globals(d) if d else self.globals  # Jinja would make a chain of mappings for each template
 
     def join_path(self, template: str, parent: str) -> str:
         """Returns the name unchanged, since names are relative to the template folder; records who refers to it."""
@@ -127,6 +129,27 @@ class _Loader(BaseLoader):
     def __init__(self, find: FindTemplate, environment: DeterministicEnvironment) -> None:
         self._find = find
         self._environment = environment
+        self._modules: dict[tuple[str, str], MutableMapping[str, Any]] = {}  # by the name and the text of a template
+
+    def load(
+        self,
+        environment: Environment,
+        name: str,
+        globals: MutableMapping[str, Any] | None = None,  # noqa: A002 - Jinja's name
+    ) -> Template:
+        """Returns a template of the present text, whose functions are compiled once for all templates of that text.
+
+        The template itself is new, since it keeps what it exports once it was imported.
+        """
+        source, filename, _ = self.get_source(environment, name)
+        names = environment.make_globals(None) if globals is None else globals
+        module = self._modules.get((name, source))
+        if module is not None:
+            return environment.template_class.from_module_dict(environment, module, names)
+        code = environment.compile(source, name, filename)
+        template = environment.template_class.from_code(environment, code, names)
+        self._modules[name, source] = template.root_render_func.__globals__
+        return template
 
     def get_source(self, _environment: object, template: str) -> tuple[str, str, None]:
         """Returns the text, and the name as the file name: tracebacks then show template and line."""
@@ -137,22 +160,6 @@ class _Loader(BaseLoader):
             raise TemplateNotFound(template)
         self._environment.budget.scan(len(text))
         return text, template, None
-
-
-class _CodeCache(BytecodeCache):
-    """Keeps compiled templates in memory, by their name and the checksum of their text."""
-
-    def __init__(self) -> None:
-        self._codes: dict[tuple[str, str], CodeType] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Puts the code of a template that was compiled before into Jinja's bucket."""
-        bucket.code = self._codes.get((bucket.key, bucket.checksum))
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keeps the code of a template that was just compiled."""
-        if bucket.code is not None:
-            self._codes[bucket.key, bucket.checksum] = bucket.code
 
 
 TEXT_FILTERS = (

@@ -43,6 +43,24 @@ _TRACING_ERRORS = (
 )
 """What a template that renders may raise when it is rendered once more with traced text."""
 
+_MOST_SOURCES = 256
+"""The most files whose parsed contents are kept; with more, they are parsed again."""
+
+
+class _Source:
+    """A template or data file with its fingerprint, parsed once: many variants use it, and each renders twice."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.fingerprint = fingerprint(data)
+        self._values: dict[tuple[str, bool], Any] = {}
+
+    def parsed(self, kind: str, parse: Callable[[bytes], Any], *, strip: bool) -> Any:  # noqa: ANN401 - what it contains
+        """Returns what `parse` makes of it as a file of a kind, with or without its front matter."""
+        if (kind, strip) not in self._values:
+            self._values[kind, strip] = parse(self.data)
+        return self._values[kind, strip]
+
 
 class Renderer:
     """Renders the variants of one project.
@@ -63,14 +81,18 @@ class Renderer:
         self._template_names = template_names
         self._folder = folder
         self._environment = DeterministicEnvironment(self._find_template)
-        self._parsed_data: dict[tuple[str, str, bool], Any] = {}  # by path, fingerprint and whether it is stripped
+        self._sources: dict[str, _Source] = {}  # by path, as they were read last
         self._manifest_path = ""  # of the variant that is being rendered
         self._strips_front_matter = False  # of its templates and text data files
         self._lookups: dict[str, Lookup] = {}  # of that variant
         self._origins: dict[str, str] = {}  # of that variant: variable -> the file it comes from
 
-    def render(self, variant: Variant) -> Rendered:
+    def render(self, variant: Variant, inputs: Sequence[Lookup] = ()) -> Rendered:
         """Renders a variant, each template twice to see that both results are equal.
+
+        Args:
+            variant: the variant.
+            inputs: the files that were looked for before, with which the lookups of the result begin.
 
         Raises:
             CacheunitError: a template or data file is missing or invalid, a name is undefined, or the text is not
@@ -86,7 +108,8 @@ class Renderer:
         entries += [("examples", index, turn.template) for index, turn in enumerate(manifest.examples) if turn.template]
         texts, used = self._render_entries(manifest, entries, variables)
         sections = [texts["system", index] for index in range(len(manifest.system))]
-        system = _join_sections(sections)
+        blocks = _section_blocks(sections)
+        system = "".join(blocks)
         if manifest.system and not system.strip():
             raise CacheunitError(manifest.fault("the system text is empty", "system"))
         turns = example_turns(
@@ -96,13 +119,12 @@ class Renderer:
         self._refuse_addresses(manifest, "\n".join([system, *(turn.content for turn in turns)]), variables)
         reads_no_axis = [not used["system", index] & variant.axes.keys() for index in range(len(sections))]
         shared = len(list(itertools.takewhile(bool, reads_no_axis)))
-        blocks = _section_blocks(sections)
-        head = sections if shared == len(sections) else [*sections[:shared], _OTHER_SECTION]
+        head = blocks if shared == len(sections) else _section_blocks([*sections[:shared], _OTHER_SECTION])
         return Rendered(
             blocks=tuple(blocks),
-            shared_blocks=common_prefix(blocks, _section_blocks(head)),
+            shared_blocks=common_prefix(blocks, head),
             turns=turns,
-            lookups=tuple(self._lookups.values()),
+            lookups=(*inputs, *self._lookups.values()),
             used_variables=frozenset().union(*used.values()),
         )
 
@@ -175,15 +197,11 @@ class Renderer:
         return values
 
     def _load_data_file(self, manifest: Manifest, name: str, path: str) -> Any:  # noqa: ANN401 - what the file contains
-        """Returns the value of a data file, parsed once for each content."""
-        data = self._look_up(path, manifest.path)
-        if data is None:
+        """Returns the value of a data file."""
+        source, strip = self._look_up(path, manifest.path), self._strips_front_matter
+        if source is None:
             raise CacheunitError(manifest.fault(f'there is no file "{path}"', "data", name))
-        strip = self._strips_front_matter
-        key = path, fingerprint(data), strip
-        if key not in self._parsed_data:
-            self._parsed_data[key] = parse_data(data, path, strip=strip).value
-        return self._parsed_data[key]
+        return source.parsed("data", lambda data: parse_data(data, path, strip=strip).value, strip=strip)
 
     def _render_entries(
         self, manifest: Manifest, entries: Sequence[tuple[str, int, str]], variables: Mapping[str, Any]
@@ -205,7 +223,7 @@ class Renderer:
             self._environment.used_variables.clear()
             # Randomness that the environment does not exclude, such as the order of a set, shows in the second text.
             try:
-                first, second = (self._render_template(name, variables) for _ in range(2))
+                first, second = self._render_twice(name, variables)
             except CacheunitError as error:
                 faults += error.faults_at(manifest.path, manifest.line(key, index))
                 continue
@@ -217,13 +235,15 @@ class Renderer:
             raise CacheunitError(*faults)
         return texts, used
 
-    def _render_template(self, name: str, variables: Mapping[str, Any]) -> str:
-        """Renders one template; raises whatever goes wrong as one error with file, line and hint."""
+    def _render_twice(self, name: str, variables: Mapping[str, Any]) -> tuple[str, str]:
+        """Renders one template twice; raises whatever goes wrong as one error with file, line and hint."""
         self._environment.referrers.clear()
         self._environment.budget.reset()
         try:
             template = self._environment.get_template(name)
-            return refuse_surrogates(template.render(variables), template, variables)
+            first = refuse_surrogates(template.render(variables), template, variables)
+            self._environment.budget.reset()
+            return first, refuse_surrogates(template.render(variables), template, variables)
         except Exception as error:  # noqa: BLE001 - a template may raise anything, and that is an error in the template
             failed = FailedRender(
                 folder=self._folder,
@@ -245,33 +265,49 @@ class Renderer:
             referrer: the template that includes or imports it; None if the manifest names it.
         """
         path = f"{self._folder}/{normal_path(name)}"
-        data = self._look_up(path, self._manifest_path if referrer is None else f"{self._folder}/{referrer}")
-        if data is None:
+        asked_by = self._manifest_path if referrer is None else f"{self._folder}/{referrer}"
+        source, strip = self._look_up(path, asked_by), self._strips_front_matter
+        if source is None:
             return None
-        text = decode(data, path)
-        # All three kinds of marker: a line of "=======" alone is an underlined heading.
-        if all(marker.search(text) for marker in _CONFLICT_MARKERS):
-            line = text.count("\n", 0, text.index("<<<<<<<")) + 1
-            hint = "resolve the conflict; to print such a line, write {{ '<<<<<<<' }}"
-            raise fail("the template has merge-conflict markers", path=path, line=line, hint=hint)
-        return template_without_front_matter(text, path) if self._strips_front_matter else text
+        text: str = source.parsed("template", lambda data: _template_text(data, path, strip=strip), strip=strip)
+        return text
 
-    def _look_up(self, path: str, asked_by: str) -> bytes | None:
+    def _look_up(self, path: str, asked_by: str) -> _Source | None:
         """Reads a file for the variant, and records its path and fingerprint, even if it does not exist."""
         data = self._read(path)
+        source = None if data is None else self._sources.get(path)
+        if data is not None and (source is None or source.data != data):
+            if len(self._sources) >= _MOST_SOURCES:
+                self._sources.clear()
+            source = self._sources[path] = _Source(data)
         if path not in self._lookups:
-            digest = None if data is None else fingerprint(data)
+            digest = None if source is None else source.fingerprint
             self._lookups[path] = Lookup(path=path, fingerprint=digest, asked_by=asked_by)
-        return data
+        return source
 
     def _refuse_addresses(self, manifest: Manifest, text: str, variables: Mapping[str, Any]) -> None:
         """Raises an error if the text contains the address of a printed object, unless a source contains it too."""
-        for match in _ADDRESS.finditer(text):
+        for match in _ADDRESS.finditer(text) if " at 0x" in text else ():
             # A prompt may well show an address, in an example of a traceback: then a variable or a source contains it.
             sources = (self._read(path) or b"" for path in self._lookups)
             if match[0] not in repr(variables) and not any(match[0].encode() in source for source in sources):
                 message = f'the text contains the memory address of an object, "{match[0].strip()}"'
                 raise CacheunitError(manifest.fault(message, "system", hint="print its fields, not the object"))
+
+
+def _template_text(data: bytes, path: str, *, strip: bool) -> str:
+    """Returns the text of a template; with `strip`, a comment stands in place of its front matter.
+
+    Raises:
+        CacheunitError: it is not UTF-8, has merge-conflict markers, or its front matter does not end.
+    """
+    text = decode(data, path)
+    # All three kinds of marker: a line of "=======" alone is an underlined heading.
+    if all(marker.search(text) for marker in _CONFLICT_MARKERS):
+        line = text.count("\n", 0, text.index("<<<<<<<")) + 1
+        hint = "resolve the conflict; to print such a line, write {{ '<<<<<<<' }}"
+        raise fail("the template has merge-conflict markers", path=path, line=line, hint=hint)
+    return template_without_front_matter(text, path) if strip else text
 
 
 def _join_sections(sections: Sequence[str]) -> str:

@@ -54,11 +54,9 @@ def read_ranks(data: bytes) -> Ranks:
     """Reads the tokens of a proven `tokenizer.json` from its bytes."""
     parsed = json.loads(data)
     controls = token_ids(parsed["added_tokens"])
-    to_byte = _bytes_by_character()
+    to_byte = _bytes_by_character().__getitem__
     tokens = {
-        bytes(to_byte[character] for character in token): rank
-        for token, rank in parsed["model"]["vocab"].items()
-        if token not in controls
+        bytes(map(to_byte, token)): rank for token, rank in parsed["model"]["vocab"].items() if token not in controls
     }
     return Ranks(tokens=tokens, controls=controls, ordinary=ordinary_tokens(parsed["added_tokens"]))
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cacheunit_build.adapters.tokenizers.engines import is_library_error
 from cacheunit_build.domain.document import shortened
@@ -13,9 +12,11 @@ from cacheunit_build.domain.errors import CacheunitError, fail
 from cacheunit_build.domain.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cacheunit_build.adapters.tokenizers.post_processor import StartTokens
+
+    T = TypeVar("T")
 
 _MAX_CACHED_TEXTS = 64
 
@@ -54,11 +55,10 @@ class Engine(Protocol):
         """Returns the bytes of each token of `text`, whose ids are `ids`; joined, they are the text."""
 
 
-@contextmanager
-def _faults_of_engine(text: str) -> Iterator[None]:
-    """Raises a fault for an error of a tokenizer library on a text."""
+def _with_faults(call: Callable[[], T], text: str) -> T:
+    """Returns the result of a call of a tokenizer library; its errors, and panics of Rust code, become faults."""
     try:
-        yield
+        return call()
     except CacheunitError:
         raise
     except BaseException as error:
@@ -81,8 +81,7 @@ class ControlTokens:
         self.ids = dict(ids)
         self.id_set = frozenset(ids.values())
         self._lengths = self._lengths_by_start()
-        firsts = "".join(sorted({text[0] for text in self.ids}))
-        self._first = re.compile(f"[{re.escape(firsts)}]") if firsts else None
+        self._firsts = sorted({text[0] for text in self.ids})
 
     def _lengths_by_start(self) -> dict[str, list[int]]:
         """Returns the lengths to try, longest first, for each start: the first two characters, or the first one.
@@ -100,8 +99,14 @@ class ControlTokens:
     def find(self, text: str) -> Iterator[tuple[int, str]]:
         """Yields the offset and the text of each control token in `text`, left to right, without overlaps."""
         end = 0
-        for match in self._first.finditer(text) if self._first else ():
-            begin = match.start()
+        # `str.find` for each of these few characters takes a tenth of the time of a pattern of all of them.
+        offsets: list[int] = []
+        for first in self._firsts:
+            offset = text.find(first)
+            while offset >= 0:
+                offsets.append(offset)
+                offset = text.find(first, offset + 1)
+        for begin in sorted(offsets):
             if begin < end:
                 continue
             for length in self._lengths.get(text[begin : begin + 2]) or self._lengths[text[begin]]:
@@ -173,6 +178,8 @@ class Vocabulary:
         Some vocabularies put a space in front of a text, but not of one that follows a control token.
         """
         tokens = (self.start_tokens or ()) if self.framed_start else ()
+        if not tokens:
+            return (), text
         start = "".join(token for token, _ in tokens)
         return (tokens, text[len(start) :]) if text.startswith(start) else ((), text)
 
@@ -187,6 +194,8 @@ class Vocabulary:
             CacheunitError: the tokenizer library failed on the text.
         """
         start, text = ((), text) if literal else self._split_start(text)
+        if not start:
+            return self._encode_text(text, literal=literal)
         return [*(token for _, token in start), *self._encode_text(text, literal=literal)]
 
     def _encode_text(self, text: str, *, literal: bool) -> list[int]:
@@ -225,9 +234,8 @@ class Vocabulary:
         return ids
 
     def _encode(self, text: str, *, literal: bool) -> list[int]:
-        """Encodes with the engine; its errors, and panics of its Rust code, become faults."""
-        with _faults_of_engine(text):
-            return self.engine.encode(text, literal=literal)
+        """Encodes with the engine."""
+        return _with_faults(lambda: self.engine.encode(text, literal=literal), text)
 
     def control_tokens_in(self, text: str) -> list[str]:
         """Returns the control tokens in `text`, without ordinary ones, each once, in order of appearance."""
@@ -238,6 +246,5 @@ class Vocabulary:
         """Returns the bytes of each token of `text`, in order."""
         start, text = self._split_start(text)
         ids = self._encode_text(text, literal=False)
-        with _faults_of_engine(text):
-            rest = self.engine.token_bytes(text, ids)
+        rest = _with_faults(lambda: self.engine.token_bytes(text, ids), text)
         return [*(token.encode() for token, _ in start), *rest]

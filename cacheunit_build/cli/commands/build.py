@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.cli.context import OpenProject
     from cacheunit_build.domain.selection import Selection
+
+_COLLECTIONS = (50_000, 50, 100)
+"""The thresholds of the garbage collector while a build compiles: new objects, and runs until it searches older ones.
+
+Compiling makes many values that live to the end, and no cycles. By default, Python searches them again and again, for a
+third of the time of a build with 10,000 prefixes. Other commands may live long, and keep the default.
+"""
 
 
 @click.command()
@@ -32,6 +40,7 @@ def build(context: Context, selection: Selection, form: str, *, jobs: int, locke
         from cacheunit_build.builder.build import build as build_project
         from cacheunit_build.builder.chunks import BuildOptions
 
+        gc.set_threshold(*_COLLECTIONS)
         with ProgressBar(context) as progress:
             options = BuildOptions(gate=lint_gate(), workers=context.workers(jobs), progress=progress)
             result = build_project(project.adapters, selection, options, locked=locked)
