@@ -189,9 +189,11 @@ def _refuse_other_release(files: DiskFiles) -> None:
 def _tokenizer_loader(files: DiskFiles, records: BuildCache) -> LocalTokenizerLoader:
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.adapters.tokenizers.vocabulary_cache import VocabularyCache
+    from cacheunit_build.domain.lazy_mapping import LazyMapping
     from cacheunit_build.targets.loader import known_targets
 
-    specs = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
+    known = known_targets()
+    specs = LazyMapping(known, lambda name: known[name].tokenizer)
     return LocalTokenizerLoader(files.read, specs, VocabularyCache(records.vocabularies))
 
 

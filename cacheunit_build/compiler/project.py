@@ -75,7 +75,7 @@ class CompiledProject:
         return {source: digest for loaded in self.targets.values() for source, digest in loaded.package_files.items()}
 
 
-def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:
+def read_project(files: SourceFiles) -> tuple[Settings, Mapping[str, Target]]:
     """Returns the settings of a project, and the known targets together with its own.
 
     Raises:
