@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -21,6 +22,9 @@ def main() -> None:
     output = None if folder is None else unchanged_output(folder, sys.argv[1:])
     if output is not None:
         sys.exit(exit_code(_print(f"{output}\n".encode())))
+    # Most objects of a run live to its end, such as modules, records and vocabularies: by default, the collector would
+    # visit them again and again. It was a tenth of a build after one edit.
+    gc.set_threshold(50_000, 50, 100)
     from cacheunit_build.cli.main import main as run_command_line
 
     run_command_line()

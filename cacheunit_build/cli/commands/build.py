@@ -10,7 +10,6 @@ from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, Pro
 from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.cli.options import format_options, jobs_option, selection_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
-from cacheunit_build.cli.pull_request_output import print_review
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult
@@ -60,6 +59,7 @@ def report_build(context: Context, result: BuildResult, form: str) -> int:
 
         print_json(build_json(result))
     elif form in ("markdown", "github"):
+        from cacheunit_build.cli.pull_request_output import print_review
         from cacheunit_build.reports.build import build_markdown
 
         print_review(context, form, build_markdown(result), result)
