@@ -198,10 +198,13 @@ def _tokenizer_loader(files: DiskFiles, records: BuildCache) -> LocalTokenizerLo
 
 
 def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
-    """Returns what a build and a check with nothing to do print, by command and report format."""
+    """Returns what a build and a check with nothing to do print, by command and report format.
+
+    Without the JSON of a build, which has all artifacts: a build that prints it adds it.
+    """
     from cacheunit_build.builder.results import BuildResult, CheckResult
     from cacheunit_build.domain.escaping import json_text
-    from cacheunit_build.reports.build import build_blocks, build_json
+    from cacheunit_build.reports.build import build_blocks
     from cacheunit_build.reports.check import check_blocks, check_json
     from cacheunit_build.reports.layout import plain_text
 
@@ -209,7 +212,6 @@ def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
     checked = CheckResult(verified=len(records))
     return {
         "build-text": plain_text(build_blocks(built)),
-        "build-json": json_text(build_json(built)),
         "check-text": plain_text(check_blocks(checked)),
         "check-json": json_text(check_json(checked)),
     }

@@ -62,7 +62,8 @@ class BuildCache:
 
     Args:
         folder: the project's part of the user's cache, which need not exist.
-        outputs: returns what a build and a check print that have nothing to do; without it, no stamp is written.
+        outputs: returns what a build and a check print that have nothing to do, by command and report format; without
+            it, no stamp is written.
         for_build: whether a build asks, which may believe stats, and writes.
         parsed: the cache file as it was parsed before, used while its digest is the same.
     """
@@ -148,7 +149,7 @@ class BuildCache:
             self.confirm(observed)
             return
         self._write(record, value)
-        self._write_stamp(record, observed, value["vocabularies"])
+        self._write_stamp(record, observed, value["vocabularies"], {})
         self._sweep()
 
     def _value(
@@ -172,8 +173,13 @@ class BuildCache:
         write_cache_file(f"{self._folder}/{_ROOT}", os.fsencode(self._cache.root))
         self._written = _ParsedFile(digest=digest, value=value, record=record)
 
-    def confirm(self, observed: Mapping[str, tuple[str, Stat]]) -> None:
-        """Records that all files match the record, so that the next build need not read those read now."""
+    def confirm(self, observed: Mapping[str, tuple[str, Stat]], outputs: Mapping[str, str] | None = None) -> None:
+        """Records that all files match the record, so that the next build need not read those read now.
+
+        Args:
+            observed: path -> fingerprint and stat of the project's files.
+            outputs: further outputs of a build with nothing to do, by command and report format.
+        """
         record = self.last_record()
         if record is None or self.problem is not None:
             return
@@ -182,19 +188,20 @@ class BuildCache:
             self._write(record, self._value(record, vocabularies, observed))
         else:
             write_cache_file(f"{self._folder}/seen.json", json.dumps([self._latest.digest, self._begun]).encode())
-        self._write_stamp(record, observed, vocabularies)
+        self._write_stamp(record, observed, vocabularies, outputs or {})
 
     def _write_stamp(
         self,
         record: BuildRecord,
         observed: Mapping[str, tuple[str, Stat]],
         vocabularies: Mapping[str, VocabularyState],
+        more_outputs: Mapping[str, str],
     ) -> None:
         if self._outputs is None:
             return
         made_with = {"software": self._software, "vocabularies": vocabularies, "begun": self._begun}
-        outputs = self._outputs(sorted(record.artifacts, key=lambda artifact: artifact.key))
-        write_stamp(self._folder, record, observed, made_with, outputs)
+        outputs = self._outputs(record.artifacts)
+        write_stamp(self._folder, record, observed, made_with, {**outputs, **more_outputs})
 
     def _sweep(self) -> None:
         """Removes what killed builds left, and the caches of projects that no longer exist.

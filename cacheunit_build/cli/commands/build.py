@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def build(context: Context, selection: Selection, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
     project = context.project_to_build()
-    result = None if selection or locked else _unchanged(project)
+    result = None if selection or locked else _unchanged(project, form)
     if result is None:
         from cacheunit_build.builder.build import build as build_project
 
@@ -41,14 +41,17 @@ def build(context: Context, selection: Selection, form: str, *, jobs: int, locke
     return report_build(context, result, form)
 
 
-def _unchanged(project: OpenProject) -> BuildResult | None:
+def _unchanged(project: OpenProject, form: str) -> BuildResult | None:
     """Returns the result of a build that has nothing to do, and records what was read to find that out."""
     from cacheunit_build.builder.up_to_date import unchanged_build
+    from cacheunit_build.domain.escaping import json_text
+    from cacheunit_build.reports.build import build_json
 
     project.records.start()
     result = unchanged_build(project.files, project.records)
-    if result is not None and (project.files.reread or not project.records.has_stamp):
-        project.records.confirm(project.files.observed())
+    if result is not None and (project.files.reread or form == "json" or not project.records.has_stamp):
+        outputs = {"build-json": json_text(build_json(result))} if form == "json" and not result.orphans else {}
+        project.records.confirm(project.files.observed(), outputs)
     return result
 
 
