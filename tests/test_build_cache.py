@@ -26,6 +26,7 @@ from cacheunit_build.adapters.storage.build_cache import BuildCache
 from cacheunit_build.adapters.storage.build_stamp import read_stamp
 from cacheunit_build.adapters.storage.cache_folder import MARK, CacheFolder
 from cacheunit_build.adapters.storage.file_stat import stat_of
+from cacheunit_build.adapters.storage.record_file import read_record_file
 from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.templating.renderer import Renderer
 
@@ -483,13 +484,26 @@ def age_sources(project: Project) -> None:
 
 
 def set_start(cache: Path, nanoseconds: int) -> None:
-    """Sets the start of the recorded build in record and stamp."""
-    for path in (cache / RECORD, cache / STAMPED):
-        digest, _, body = path.read_bytes().partition(b"\n") if path.is_file() else (b"", b"", b"")
-        if hashlib.sha256(body).hexdigest().encode() == digest.partition(b" ")[0] and isinstance(
-            value := json.loads(body), dict
-        ):
-            path.write_bytes(with_valid_hash({**value, "begun": nanoseconds}))
+    """Sets the start of the recorded build in record and stamp, if their hashes are right."""
+    record, stamp = cache / RECORD, cache / STAMPED
+    if record.is_file() and read_record_file(record, None) is not None:
+        lock, header, *blocks = record_values(record)
+        record.write_bytes(record_bytes(lock, {**header, "begun": nanoseconds}, *blocks))
+    digest, _, body = stamp.read_bytes().partition(b"\n") if stamp.is_file() else (b"", b"", b"")
+    if hashlib.sha256(body).hexdigest().encode() == digest and isinstance(value := json.loads(body), dict):
+        stamp.write_bytes(with_valid_hash({**value, "begun": nanoseconds}))
+
+
+def record_values(record: Path) -> list[Any]:
+    """Returns the lines of a record's file: the lock as text, and the JSON values of header and blocks."""
+    lock, *lines, _ = record.read_text(encoding="utf-8").split("\n")
+    return [lock, *map(json.loads, lines)]
+
+
+def record_bytes(lock: str, *values: object) -> bytes:
+    """Returns the bytes of a record's file with these values and a valid hash."""
+    body = "".join(f"{line}\n" for line in (lock, *map(json.dumps, values))).encode()
+    return body + hashlib.sha256(body).hexdigest().encode()
 
 
 def heavy_packages_loaded_by(project: Project, *arguments: str) -> set[str]:
@@ -887,29 +901,43 @@ def with_valid_hash(value: object) -> bytes:
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-BROKEN_RECORDS: Mapping[str, Callable[[Any], object]] = {
-    "list": lambda _: [],
-    "text": lambda _: "text",
-    "number": lambda _: 5,
-    "null": lambda _: None,
-    "empty": lambda _: {},
-    "older-software": lambda good: {**good, "software": ["older"]},
-    "no-vocabularies": lambda good: {key: value for key, value in good.items() if key != "vocabularies"},
-    "vocabularies-a-list": lambda good: {**good, "vocabularies": []},
-    "no-record": lambda good: {**good, "record": None},
-    "prefixes-a-list": lambda good: {**good, "record": {**good["record"], "prefixes": []}},
-    "no-settings": lambda good: {**good, "record": {**good["record"], "settings": None}},
-    "inputs-a-number": lambda good: {
-        **good,
-        "record": {**good["record"], "prefixes": {"prefixes/a.yaml": {"inputs": 5, "artifacts": []}}},
-    },
-    "no-stats": lambda good: {**good, "stats": None},
-    "stats-a-list": lambda good: {**good, "stats": []},
-    "stats-of-numbers": lambda good: {**good, "stats": dict.fromkeys(good["stats"], 5)},
-    "stats-without-stat": lambda good: {
-        **good,
-        "stats": {path: [entry[0]] for path, entry in good["stats"].items()},
-    },
+def with_prefix(*data: object) -> Callable[[Any, Any, Any], tuple[object, ...]]:
+    """Returns a function that replaces the records of manifests by one with these values."""
+    return lambda header, _, files: (header, {"prefixes": {"prefixes/a.yaml": data}}, files)
+
+
+BROKEN_RECORDS: Mapping[str, Callable[[Any, Any, Any], tuple[object, ...]]] = {
+    "list": lambda *_: ([],),
+    "text": lambda *_: ("text",),
+    "number": lambda *_: (5,),
+    "null": lambda *_: (None,),
+    "empty": lambda *_: ({},),
+    "nothing": lambda *_: (),
+    "older-software": lambda header, *blocks: ({**header, "software": ["older"]}, *blocks),
+    "no-vocabularies": lambda header, *blocks: (
+        {key: value for key, value in header.items() if key != "vocabularies"},
+        *blocks,
+    ),
+    "vocabularies-a-list": lambda header, *blocks: ({**header, "vocabularies": []}, *blocks),
+    "vocabularies-of-numbers": lambda header, *blocks: ({**header, "vocabularies": {"a": 5}}, *blocks),
+    "no-settings": lambda header, *blocks: ({**header, "settings": None}, *blocks),
+    "begun-a-text": lambda header, *blocks: ({**header, "begun": "now"}, *blocks),
+    "no-prefixes": lambda header, _, files: (header, files),
+    "prefixes-a-list": lambda header, _, files: (header, {"prefixes": []}, files),
+    "block-a-list": lambda header, _, files: (header, [], files),
+    "inputs-a-number": with_prefix(5, []),
+    "no-artifacts": with_prefix({}),
+    "an-artifact-that-is-none": with_prefix({}, [[]]),
+    "an-unknown-identity": with_prefix({}, [["a", "small", 9, {}, "", "", None]]),
+    "an-unknown-input": with_prefix({}, [["a", "small", 0, {}, "", "", ["x"]]]),
+    "no-files": lambda header, prefixes, _: (header, prefixes),
+    "files-a-list": lambda header, prefixes, _: (header, prefixes, {"files": []}),
+    "files-of-numbers": lambda header, prefixes, files: (header, prefixes, {"files": dict.fromkeys(files["files"], 5)}),
+    "files-without-stat": lambda header, prefixes, files: (
+        header,
+        prefixes,
+        {"files": {path: entry[:1] for path, entry in files["files"].items()}},
+    ),
 }
 
 
@@ -918,10 +946,11 @@ BROKEN_RECORDS: Mapping[str, Callable[[Any], object]] = {
 def test_a_record_with_an_unexpected_structure_is_not_used(shop: Project, structure: str) -> None:
     before = shop.files()
     record = shop.cache / RECORD
-    value = BROKEN_RECORDS[structure](json.loads(record.read_bytes().partition(b"\n")[2]))
+    lock, *values = record_values(record)
+    data = record_bytes(lock, *BROKEN_RECORDS[structure](*values))
     for command in ("check", "build", "build"):
         if command == "check" or not record.is_file():
-            record.write_bytes(with_valid_hash(value))
+            record.write_bytes(data)
             age_sources(shop)
         ran = shop.run(command)
         assert (ran.code, ran.err) == (0, ""), ran.err
