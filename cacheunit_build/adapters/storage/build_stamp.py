@@ -1,11 +1,11 @@
 """The build stamp: what a build or check with nothing to do needs, and no more. Imports next to nothing.
 
-The stamp stands for every file that the last build looked for or wrote: by one hash of all their contents and one of
-all their stats, and the outputs to print while these match. Manifests and artifacts are found by listing their folders,
+The stamp stands for every file that the last build looked for or wrote: by hashes of their contents and of their stats,
+and the outputs to print while these match. Manifests and artifacts are found by listing their folders,
 so that a hash of their paths is enough. It does not depend on the rest of the cache. Where anything differs, or it
 cannot be read, the record of the last build is asked instead.
 
-Files are hashed in blocks, since there may be hundreds of thousands.
+Files are hashed in blocks, since there may be hundreds of thousands, and the first one that differs is enough.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cacheunit_build.domain.file_names import files_of_artifacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from cacheunit_build.adapters.storage.cache_folder import CacheFolder
@@ -64,7 +64,7 @@ class BuildStamp:
         Args:
             form: the report format, `text` or `json`.
         """
-        return self._output(f"build-{form}", self._stats_match, trust_stats=True)
+        return self._output(f"build-{form}", for_build=True)
 
     def check_output(self, form: str) -> str | None:
         """Returns what a check without differences prints; None unless every file has the content of the last build.
@@ -72,25 +72,42 @@ class BuildStamp:
         Args:
             form: the report format, `text` or `json`.
         """
-        return self._output(f"check-{form}", self._contents_match, trust_stats=False)
+        return self._output(f"check-{form}", for_build=False)
 
-    def _output(self, name: str, match: Any, *, trust_stats: bool) -> str | None:  # noqa: ANN401 - a Callable would have to be imported
+    def _output(self, name: str, *, for_build: bool) -> str | None:
         try:
             expected = self._contents["outputs"].get(name)  # none: nobody has asked for it
-            paths = None if expected is None else self._unchanged_paths(trust_stats=trust_stats)
-            if paths is not None and match(paths):
+            if expected is not None and self._is_unchanged(for_build=for_build):
                 return _read_output(self._folder, name, expected)
         except (OSError, RefusedPathError, KeyError, TypeError, ValueError, AttributeError):
             return None
         return None
 
-    def _unchanged_paths(self, *, trust_stats: bool) -> list[str] | None:
-        """Returns the paths of all files; None where software, vocabularies or the files in a folder changed."""
+    def _is_unchanged(self, *, for_build: bool) -> bool:
+        """Returns whether software, vocabularies, the lists of files and the files are unchanged.
+
+        What people edit is looked at first: most changes are found before a folder is listed.
+        """
+        if self._contents["software"] != software():
+            return False
+        if not vocabularies_unchanged(self._contents["vocabularies"], trust_stats=for_build):
+            return False
+        sources = self._contents["others"]
+        if not for_build:
+            if not self._contents_match(sources, "sources"):
+                return False
+            listed = self._listed_files()
+            return listed is not None and self._contents_match(listed, "listed")
+        newest = self._newest(sources, "sources")
+        listed = None if newest is None else self._listed_files()
+        newest_listed = None if listed is None else self._newest(listed, "listed")
+        if newest is None or listed is None or newest_listed is None:
+            return False
+        return self._surely_unchanged(sources, listed, max(newest, newest_listed))
+
+    def _listed_files(self) -> list[str] | None:
+        """Returns the paths of manifests and artifacts; None where a folder has other files than before."""
         stamp, root = self._contents, self._root
-        if stamp["software"] != software():
-            return None
-        if not vocabularies_unchanged(stamp["vocabularies"], trust_stats=trust_stats):
-            return None
         if not all(S_ISDIR(os.lstat(f"{root}{folder}").st_mode) for folder in stamp["parents"]):
             return None
         if any(exists(f"{root}{path}") for path in stamp["absent"]):
@@ -104,38 +121,42 @@ class BuildStamp:
                 return None
         if _hash_of_texts(manifests) != stamp["manifests"] or DiskNames(root).twins([*manifests, *stamp["others"]]):
             return None
-        return [*manifests, *artifacts, *stamp["others"]]
+        return [*manifests, *artifacts]
 
-    def _stats_match(self, paths: Sequence[str]) -> bool:
-        newest = self._newest(paths)
-        if newest is None or newest < surely_before(self._contents["begun"]):
-            return newest is not None
+    def _surely_unchanged(self, sources: Sequence[str], listed: Sequence[str], newest: int) -> bool:
+        """Returns whether files whose stats are those of the stamp are unchanged: those that are too young are read."""
+        if newest < surely_before(self._contents["begun"]):
+            return True
         begun = file_system_time(self._root, self._folder)  # before the files are looked at again
-        if self._newest(paths) != newest or not self._contents_match(paths):
+        groups = (sources, "sources"), (listed, "listed")
+        if not all(self._newest(*group) is not None and self._contents_match(*group) for group in groups):
             return False
         if newest < surely_before(begun):  # the next run need not read them
             write_cache_file(f"{self._folder}/{STAMP}", _with_digest({**self._contents, "begun": begun}))
         return True
 
-    def _newest(self, paths: Sequence[str]) -> int | None:
+    def _newest(self, paths: Sequence[str], group: str) -> int | None:
         """Returns the latest possible change of these files; None if a stat differs from the stamp."""
         root, lstat = self._root, os.lstat
         device, newest = os.stat(root).st_dev, 0
-        digest = hashlib.sha256()
-        for start in range(0, len(paths), _BLOCK):
+        for block, expected in zip(_blocks(paths), self._contents["stats"][group], strict=True):
             numbers: list[int] = []
-            for path in paths[start : start + _BLOCK]:
+            for path in block:
                 status = lstat(f"{root}{path}")
                 numbers += (status.st_size, status.st_ino, status.st_dev, status.st_mtime_ns, status.st_ctime_ns)
-            digest.update(repr(numbers).encode())
+            if _hash_of_numbers(numbers) != expected:
+                return None
             newest = max(newest, latest_change(numbers, device))
-        return newest if digest.hexdigest() == self._contents["stats"] else None
+        return newest
 
-    def _contents_match(self, paths: Sequence[str]) -> bool:
+    def _contents_match(self, paths: Sequence[str], group: str) -> bool:
+        """Returns whether these files have the contents of the stamp."""
         if not _NO_FOLLOW:
             return False
-        found = _hash_of_texts(_fingerprint_now(f"{self._root}{path}") for path in paths)
-        return [found] == [self._contents["contents"]]
+        return all(
+            _hash_of_texts(_fingerprint_now(f"{self._root}{path}") for path in block) == expected
+            for block, expected in zip(_blocks(paths), self._contents["contents"][group], strict=True)
+        )
 
 
 def read_stamp(cache: CacheFolder) -> BuildStamp | None:
@@ -172,7 +193,7 @@ def write_stamp(
     manifests, artifacts = sorted(record.prefixes), sorted(record.artifact_files())
     present = {path: fingerprint for path, fingerprint in files.items() if fingerprint is not None}
     others = sorted(present.keys() - set(manifests) - set(artifacts))
-    paths = [*manifests, *artifacts, *others]
+    groups = {"sources": others, "listed": [*manifests, *artifacts]}
     prefixes, _, build = record.folders
     contents = {
         **made_with,
@@ -183,8 +204,14 @@ def write_stamp(
         "others": others,
         "absent": sorted(files.keys() - present.keys()),
         "parents": sorted(parent_folders([*others, f"{prefixes}/", f"{build}/"])),
-        "contents": _hash_of_texts(present[path] for path in paths),
-        "stats": _hash_of_stats([observed[path][1] for path in paths]),
+        "contents": {
+            group: [_hash_of_texts(present[path] for path in block) for block in _blocks(paths)]
+            for group, paths in groups.items()
+        },
+        "stats": {
+            group: [_hash_of_numbers([n for path in block for n in observed[path][1]]) for block in _blocks(paths)]
+            for group, paths in groups.items()
+        },
         "outputs": {name: _hash_of_texts([text]) for name, text in outputs.items()},
     }
     for name, text in outputs.items():
@@ -231,12 +258,13 @@ def _fingerprint_now(path: str) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def _hash_of_stats(stats: Sequence[Stat]) -> str:
-    digest = hashlib.sha256()
-    for start in range(0, len(stats), _BLOCK):
-        numbers = [number for stat in stats[start : start + _BLOCK] for number in stat]
-        digest.update(repr(numbers).encode())
-    return digest.hexdigest()
+def _blocks(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yields the paths in blocks, whose hashes are compared one by one."""
+    return (paths[start : start + _BLOCK] for start in range(0, len(paths), _BLOCK))
+
+
+def _hash_of_numbers(numbers: Sequence[int]) -> str:
+    return hashlib.sha256(repr(numbers).encode()).hexdigest()
 
 
 def _hash_of_texts(texts: Iterable[str]) -> str:
