@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
+from operator import ge, gt, le, lt
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -72,7 +73,7 @@ def _parser(hint: Any) -> _Parser:  # noqa: ANN401 - an annotation
     if origin is Literal:
         return lambda value: _checked(isinstance(value, str) and value in arguments, value)
     if origin is Annotated:
-        return partial(_limited, _parser(arguments[0]), arguments[1])
+        return _limited(_parser(arguments[0]), arguments[1])
     if origin in (Union, UnionType):
         parser = _member([_parser(item) for item in arguments if item is not NoneType])
         return parser if NoneType not in arguments else lambda value: None if value is None else parser(value)
@@ -129,15 +130,21 @@ def _float(value: Any) -> float:  # noqa: ANN401 - a value of JSON
     return _checked(math.isfinite(number), number)  # type: ignore[no-any-return]
 
 
-def _limited(parser: _Parser, limits: Limits, value: Any) -> Any:  # noqa: ANN401 - a value of JSON
-    """Returns the value of a field that has limits."""
-    parsed = parser(value)
-    is_valid = (
-        (limits.ge is None or parsed >= limits.ge)
-        and (limits.gt is None or parsed > limits.gt)
-        and (limits.le is None or parsed <= limits.le)
-        and (limits.lt is None or parsed < limits.lt)
-        and (limits.min_length is None or len(parsed) >= limits.min_length)
-        and (limits.pattern is None or re.fullmatch(limits.pattern, parsed) is not None)
-    )
-    return _checked(is_valid, parsed)
+def _limited(parser: _Parser, limits: Limits) -> _Parser:
+    """Returns the parser of a field that has limits."""
+    bounds = ((le, limits.ge), (lt, limits.gt), (ge, limits.le), (gt, limits.lt))
+    checks: list[Callable[[Any], object]] = [partial(holds, bound) for holds, bound in bounds if bound is not None]
+    shortest = limits.min_length
+    if shortest is not None:
+        checks.append(lambda value: len(value) >= shortest)
+    if limits.pattern is not None:
+        checks.append(re.compile(limits.pattern).fullmatch)
+
+    def parse(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
+        parsed = parser(value)
+        for check in checks:
+            if not check(parsed):
+                _checked(False, parsed)  # noqa: FBT003 - raises
+        return parsed
+
+    return parse
