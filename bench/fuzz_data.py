@@ -131,8 +131,9 @@ def _built_project() -> tuple[Path, Path]:
 
 def _cache_seeds() -> list[bytes]:
     _, folder = _built_project()
-    files = {b"r": folder / "record.json", b"s": folder / "stamp.json", b"n": folder / "seen.json"}
+    files = {b"s": folder / "stamp.json", b"n": folder / "seen.json"}
     bodies = {kind: path.read_bytes().partition(b"\n")[2] for kind, path in files.items() if path.exists()}
+    bodies[b"r"] = (folder / "record.json").read_bytes()[: -len(hashlib.sha256().hexdigest())]
     return [kind + (body or b'["digest",1]') for kind, body in bodies.items()]
 
 
@@ -141,13 +142,14 @@ def run_cache(data: bytes) -> None:
     from cacheunit_build.adapters.storage.build_cache import BuildCache
     from cacheunit_build.adapters.storage.build_stamp import read_stamp
     from cacheunit_build.adapters.storage.cache_folder import CacheFolder
-    from cacheunit_build.domain.build_record import parse_record, record_data
+    from cacheunit_build.domain.build_record import RecordParser, header_data, prefixes_data
 
     root, folder = _built_project()
     kind, body = data[:1], data[1:]
     name = {b"r": "record.json", b"s": "stamp.json"}.get(kind, "seen.json")
     digest = hashlib.sha256(body).hexdigest().encode()
-    (folder / name).write_bytes(body if name == "seen.json" else digest + b"\n" + body)
+    with_hash = {"record.json": body + digest, "stamp.json": digest + b"\n" + body}
+    (folder / name).write_bytes(with_hash.get(name, body))
     if name == "stamp.json":
         stamp = read_stamp(CacheFolder(str(root)))
         for command in ("build_output", "check_output") if stamp else ():
@@ -163,8 +165,10 @@ def run_cache(data: bytes) -> None:
     dict(cached.recorded_files())
     if record is not None:
         record.all_files()
-        again = parse_record(json.loads(json.dumps(record_data(record))))
-        require(again == record, "another record after a round trip")
+        parser = RecordParser(json.loads(json.dumps(header_data(record))))
+        for path, values in json.loads(json.dumps(dict(prefixes_data(record)))).items():
+            parser.add(path, values)
+        require(parser.record() == record, "another record after a round trip")
 
 
 # Usage

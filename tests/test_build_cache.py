@@ -26,6 +26,7 @@ from cacheunit_build.adapters.storage.build_cache import BuildCache
 from cacheunit_build.adapters.storage.build_stamp import read_stamp
 from cacheunit_build.adapters.storage.cache_folder import MARK, CacheFolder
 from cacheunit_build.adapters.storage.file_stat import stat_of
+from cacheunit_build.adapters.storage.record_file import read_record_file
 from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.templating.renderer import Renderer
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from cacheunit_build.compiler.prefix import CompiledPrefix
     from cacheunit_build.domain.manifest import Variant
-    from cacheunit_build.domain.prompt import Rendered
+    from cacheunit_build.domain.prompt import Lookup, Rendered
 
 PROGRAM = [sys.executable, "-c", "from cacheunit_build.cli.main import main; main()"]
 LOCK_FILE = "cacheunit.lock"
@@ -483,13 +484,26 @@ def age_sources(project: Project) -> None:
 
 
 def set_start(cache: Path, nanoseconds: int) -> None:
-    """Sets the start of the recorded build in record and stamp."""
-    for path in (cache / RECORD, cache / STAMPED):
-        digest, _, body = path.read_bytes().partition(b"\n") if path.is_file() else (b"", b"", b"")
-        if hashlib.sha256(body).hexdigest().encode() == digest.partition(b" ")[0] and isinstance(
-            value := json.loads(body), dict
-        ):
-            path.write_bytes(with_valid_hash({**value, "begun": nanoseconds}))
+    """Sets the start of the recorded build in record and stamp, if their hashes are right."""
+    record, stamp = cache / RECORD, cache / STAMPED
+    if record.is_file() and read_record_file(record, None) is not None:
+        lock, header, *blocks = record_values(record)
+        record.write_bytes(record_bytes(lock, {**header, "begun": nanoseconds}, *blocks))
+    digest, _, body = stamp.read_bytes().partition(b"\n") if stamp.is_file() else (b"", b"", b"")
+    if hashlib.sha256(body).hexdigest().encode() == digest and isinstance(value := json.loads(body), dict):
+        stamp.write_bytes(with_valid_hash({**value, "begun": nanoseconds}))
+
+
+def record_values(record: Path) -> list[Any]:
+    """Returns the lines of a record's file: the lock as text, and the JSON values of header and blocks."""
+    lock, *lines, _ = record.read_text(encoding="utf-8").split("\n")
+    return [lock, *map(json.loads, lines)]
+
+
+def record_bytes(lock: str, *values: object) -> bytes:
+    """Returns the bytes of a record's file with these values and a valid hash."""
+    body = "".join(f"{line}\n" for line in (lock, *map(json.dumps, values))).encode()
+    return body + hashlib.sha256(body).hexdigest().encode()
 
 
 def heavy_packages_loaded_by(project: Project, *arguments: str) -> set[str]:
@@ -516,7 +530,9 @@ def test_without_changes_no_heavy_package_is_loaded(shop: Project, arguments: li
 @pytest.mark.slow
 def test_with_changes_the_heavy_packages_are_loaded(shop: Project) -> None:
     shop.edit("templates/a.md.j2", "one", "two")
-    assert heavy_packages_loaded_by(shop, "build") >= {"jinja2", "yaml", "pydantic", "tiktoken"}
+    loaded = heavy_packages_loaded_by(shop, "build")
+    assert loaded >= {"jinja2", "yaml", "tiktoken"}
+    assert "pydantic" not in loaded  # only finds out what is wrong with a file
 
 
 @pytest.fixture
@@ -598,8 +614,8 @@ def test_an_edit_during_a_long_build_is_found_although_the_stat_is_unchanged(
     freeze_stat(monkeypatch)
     render = Renderer.render
 
-    def render_then_edit(renderer: Renderer, variant: Variant) -> Rendered:
-        rendered = render(renderer, variant)
+    def render_then_edit(renderer: Renderer, variant: Variant, inputs: Sequence[Lookup]) -> Rendered:
+        rendered = render(renderer, variant, inputs)
         if variant.name == "a" and b"two" not in project.read("templates/a.md.j2"):
             project.edit("templates/a.md.j2", "one", "two")
         return rendered
@@ -615,11 +631,10 @@ def test_the_record_describes_the_bytes_that_were_rendered(project: Project, mon
     project.write(BASE)
     render = Renderer.render
 
-    def render_then_edit(renderer: Renderer, variant: Variant) -> Rendered:
-        rendered = render(renderer, variant)
-        edited = f"edited-{threading.get_ident()}"  # several threads render, and each replaces the file at once
-        project.write({edited: "Edited while it was built.\n"})
-        project.path(edited).replace(project.path("templates/a.md.j2"))
+    def render_then_edit(renderer: Renderer, variant: Variant, inputs: Sequence[Lookup]) -> Rendered:
+        rendered = render(renderer, variant, inputs)
+        project.write({"edited": "Edited while it was built.\n"})
+        project.path("edited").replace(project.path("templates/a.md.j2"))
         return rendered
 
     with monkeypatch.context() as patched:
@@ -814,7 +829,7 @@ def test_a_target_with_a_python_encoder_is_compiled_at_each_build(
     assert json.loads(project.read(LOCK_FILE))["prefixes"]["a"]["own"]["token_ids"] != before
 
 
-# Threads
+# Processes
 
 
 BROKEN = {
@@ -828,7 +843,7 @@ BROKEN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", [{}, BROKEN], ids=["good", "broken"])
-def test_the_number_of_threads_does_not_change_the_results(project: Project, broken: dict[str, str]) -> None:
+def test_the_number_of_processes_does_not_change_the_results(project: Project, broken: dict[str, str]) -> None:
     more = {f"prefixes/many/p{number}.yaml": "system: b.md.j2\nmatrix: {locale: [de, en]}\n" for number in range(12)}
     results = []
     for jobs in ("1", "4", "1", "4"):
@@ -885,29 +900,43 @@ def with_valid_hash(value: object) -> bytes:
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-BROKEN_RECORDS: Mapping[str, Callable[[Any], object]] = {
-    "list": lambda _: [],
-    "text": lambda _: "text",
-    "number": lambda _: 5,
-    "null": lambda _: None,
-    "empty": lambda _: {},
-    "older-software": lambda good: {**good, "software": ["older"]},
-    "no-vocabularies": lambda good: {key: value for key, value in good.items() if key != "vocabularies"},
-    "vocabularies-a-list": lambda good: {**good, "vocabularies": []},
-    "no-record": lambda good: {**good, "record": None},
-    "prefixes-a-list": lambda good: {**good, "record": {**good["record"], "prefixes": []}},
-    "no-settings": lambda good: {**good, "record": {**good["record"], "settings": None}},
-    "inputs-a-number": lambda good: {
-        **good,
-        "record": {**good["record"], "prefixes": {"prefixes/a.yaml": {"inputs": 5, "artifacts": []}}},
-    },
-    "no-stats": lambda good: {**good, "stats": None},
-    "stats-a-list": lambda good: {**good, "stats": []},
-    "stats-of-numbers": lambda good: {**good, "stats": dict.fromkeys(good["stats"], 5)},
-    "stats-without-stat": lambda good: {
-        **good,
-        "stats": {path: [entry[0]] for path, entry in good["stats"].items()},
-    },
+def with_prefix(*data: object) -> Callable[[Any, Any, Any], tuple[object, ...]]:
+    """Returns a function that replaces the records of manifests by one with these values."""
+    return lambda header, _, files: (header, {"prefixes": {"prefixes/a.yaml": data}}, files)
+
+
+BROKEN_RECORDS: Mapping[str, Callable[[Any, Any, Any], tuple[object, ...]]] = {
+    "list": lambda *_: ([],),
+    "text": lambda *_: ("text",),
+    "number": lambda *_: (5,),
+    "null": lambda *_: (None,),
+    "empty": lambda *_: ({},),
+    "nothing": lambda *_: (),
+    "older-software": lambda header, *blocks: ({**header, "software": ["older"]}, *blocks),
+    "no-vocabularies": lambda header, *blocks: (
+        {key: value for key, value in header.items() if key != "vocabularies"},
+        *blocks,
+    ),
+    "vocabularies-a-list": lambda header, *blocks: ({**header, "vocabularies": []}, *blocks),
+    "vocabularies-of-numbers": lambda header, *blocks: ({**header, "vocabularies": {"a": 5}}, *blocks),
+    "no-settings": lambda header, *blocks: ({**header, "settings": None}, *blocks),
+    "begun-a-text": lambda header, *blocks: ({**header, "begun": "now"}, *blocks),
+    "no-prefixes": lambda header, _, files: (header, files),
+    "prefixes-a-list": lambda header, _, files: (header, {"prefixes": []}, files),
+    "block-a-list": lambda header, _, files: (header, [], files),
+    "inputs-a-number": with_prefix(5, []),
+    "no-artifacts": with_prefix({}),
+    "an-artifact-that-is-none": with_prefix({}, [[]]),
+    "an-unknown-identity": with_prefix({}, [["a", "small", 9, {}, "", "", None]]),
+    "an-unknown-input": with_prefix({}, [["a", "small", 0, {}, "", "", ["x"]]]),
+    "no-files": lambda header, prefixes, _: (header, prefixes),
+    "files-a-list": lambda header, prefixes, _: (header, prefixes, {"files": []}),
+    "files-of-numbers": lambda header, prefixes, files: (header, prefixes, {"files": dict.fromkeys(files["files"], 5)}),
+    "files-without-stat": lambda header, prefixes, files: (
+        header,
+        prefixes,
+        {"files": {path: entry[:1] for path, entry in files["files"].items()}},
+    ),
 }
 
 
@@ -916,10 +945,11 @@ BROKEN_RECORDS: Mapping[str, Callable[[Any], object]] = {
 def test_a_record_with_an_unexpected_structure_is_not_used(shop: Project, structure: str) -> None:
     before = shop.files()
     record = shop.cache / RECORD
-    value = BROKEN_RECORDS[structure](json.loads(record.read_bytes().partition(b"\n")[2]))
+    lock, *values = record_values(record)
+    data = record_bytes(lock, *BROKEN_RECORDS[structure](*values))
     for command in ("check", "build", "build"):
         if command == "check" or not record.is_file():
-            record.write_bytes(with_valid_hash(value))
+            record.write_bytes(data)
             age_sources(shop)
         ran = shop.run(command)
         assert (ran.code, ran.err) == (0, ""), ran.err

@@ -46,6 +46,27 @@ def test_the_stamp_contains_what_build_and_check_print(shop: Project) -> None:
     assert checked == shop.run("check").out.rstrip("\n")
 
 
+def test_the_stamp_contains_the_json_of_a_build_once_it_was_asked_for(shop: Project) -> None:
+    stamp = stamp_of(shop)
+    assert stamp is not None
+    assert stamp.build_output("json") is None
+    printed = shop.build("--format", "json").out
+    stamp = stamp_of(shop)
+    assert stamp is not None
+    assert f"{stamp.build_output('json')}\n" == printed == shop.build("--format", "json").out
+    assert None not in stamped_outputs(shop)
+
+
+def test_files_are_hashed_in_blocks_of_any_size(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_stamp, "_BLOCK", 3)
+    shop.edit("templates/a.md.j2", "one", "two")
+    shop.build()
+    age_sources(shop)
+    assert None not in stamped_outputs(shop)
+    edit_keeping_size_and_time(shop, "build/a/small.txt")
+    assert stamped_outputs(shop) == (None, None)
+
+
 def replace_by_link(project: Project, path: str) -> None:
     """Moves a file or folder away and puts a link to it in its place."""
     moved = project.root / f"moved {path.replace('/', ' ')}"

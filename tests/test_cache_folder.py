@@ -324,11 +324,12 @@ def test_an_edited_artifact_of_a_removed_prefix_is_kept_and_reported(shop: Proje
 
 
 def test_a_record_with_a_name_that_no_artifact_has_is_not_used(shop: Project) -> None:
-    from test_build_cache import RECORD, with_valid_hash
+    from test_build_cache import RECORD, record_bytes, record_values
 
-    value = json.loads((shop.cache / RECORD).read_bytes().partition(b"\n")[2])
-    next(iter(value["record"]["prefixes"].values()))["artifacts"][0]["key"][0] = "../../victim"
-    (shop.cache / RECORD).write_bytes(with_valid_hash(value))
+    values = record_values(shop.cache / RECORD)
+    _, artifacts = next(iter(values[2]["prefixes"].values()))
+    artifacts[0][0] = "../../victim"
+    (shop.cache / RECORD).write_bytes(record_bytes(*values))
     before = shop.files()
     shop.build()
     assert shop.files() == before

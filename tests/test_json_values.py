@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.json_values import from_json
 from cacheunit_build.domain.lock import LockEntry, TargetIdentity, entry_from, identity_from
 from cacheunit_build.domain.lock_tables import lock_tables
+from cacheunit_build.domain.manifest import ManifestKeys
+from cacheunit_build.domain.settings import SettingsKeys
+from cacheunit_build.domain.target import TargetKeys
 from cacheunit_build.lockfile.format import parse_lock
 
 SHA = f"sha256:{'0' * 64}"
@@ -44,6 +51,7 @@ IDENTITY = {
     "options": {"tools": {"effect": "front", "neutral": [[]]}},
     "tokenizer": SHA,
 }
+EVIDENCE = {"claim": "c", "grade": "measured", "checked": "2026-01-01", "source": "s"}
 VALUE = {"entry": ENTRY, "identity": IDENTITY}
 DELETED = object()
 
@@ -107,6 +115,60 @@ def test_load_accepts_exactly_the_changed_locks_that_a_build_accepts(path: tuple
     value = changed(VALUE, path, new)
     entry, identity = value.get("entry"), value.get("identity")
     assert by_load(entry, identity) == by_build(entry, identity)
+
+
+FILES: list[tuple[type[Any], dict[str, Any]]] = [
+    (
+        ManifestKeys,
+        {
+            "system": ["a.j2"],
+            "targets": ["deepseek-v4"],
+            "variables": {"a": 1},
+            "data": {"a": "a.json"},
+            "tools": ["a.json"],
+            "matrix": {"a": [1, True, "x"]},
+            "padding": {"mode": "auto", "floor": True, "hits_per_miss": 3},
+            "examples": [{"role": "user", "text": "t"}, {"role": "assistant", "tool_calls": [{"name": "n"}]}],
+        },
+    ),
+    (
+        TargetKeys,
+        {
+            "request": "openai-chat",
+            "tokenizer": {"package": "p", "file": "f"},
+            "frame": {"encoder": {"package": "p", "file": "f", "function": "g", "sha256": "0" * 64}},
+            "cache": IDENTITY["cache"],
+            "options": [{"name": "n", "effect": "front", "neutral": [1], **EVIDENCE}],
+            "price": {"input": 1},
+        },
+    ),
+    (SettingsKeys, {"targets": ["a"], "hits_per_miss": 3, "target": {"a": {"b": 1}}, "lint": {}}),
+]
+
+
+@given(st.data())
+def test_a_file_is_read_without_pydantic_as_with_it(data: st.DataObject) -> None:
+    kind, value = data.draw(st.sampled_from(FILES))
+    path = data.draw(st.sampled_from(paths_in(value)))
+    new = data.draw(st.just(DELETED) | VALUES)
+    if new is DELETED and isinstance(path[-1], int):
+        return
+    value = changed(value, path, new)
+    try:
+        read = from_json(kind, value)
+    except ValueError:  # pydantic is asked then, and its answer holds
+        return
+    assert read == TypeAdapter(kind).validate_json(json.dumps(value))
+
+
+def test_the_files_of_a_usual_project_are_read_without_pydantic() -> None:
+    script = (
+        "import sys; from cacheunit_build.targets.loader import known_models, known_targets;"
+        "from cacheunit_build.parsing.settings import parse_settings;"
+        "dict(known_targets()), dict(known_models()); parse_settings(None, b'gate = [\"CU1\"]');"
+        "assert 'pydantic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_the_unchanged_lock_is_accepted() -> None:

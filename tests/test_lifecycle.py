@@ -589,7 +589,7 @@ def change(copy_project: Callable[[str], Project], tmp_path: Path) -> Repeatable
     project.edit("prefixes/c.yaml", "targets: [deepseek-v4, small]", "targets: [small]")
     project.build()
     change = RepeatableBuild(project, tmp_path / "start")
-    assert {"mkdir", "FileIO", "write", "sync_files", "link", "replace", "unlink", "rmdir"} <= set(change.steps)
+    assert {"mkdir", "open", "write", "sync_files", "link", "replace", "unlink", "rmdir"} <= set(change.steps)
     assert change.old.keys() - change.new.keys()
     assert change.new.keys() - change.old.keys()
     return change

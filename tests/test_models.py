@@ -18,7 +18,7 @@ from cacheunit_build.targets.loader import all_targets, known_models, known_targ
 from cacheunit_build.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from conftest import Project
 
@@ -78,7 +78,7 @@ TOKENS = {
 tokenizers 0.23; for gpt-oss by openai-harmony 0.0.8."""
 
 
-def targets_of(toml: str) -> dict[str, Target]:
+def targets_of(toml: str) -> Mapping[str, Target]:
     """Returns all targets of a project with these settings."""
     return all_targets(parse_settings(None, toml.encode()))
 

@@ -211,7 +211,7 @@ def test_a_packaged_file_that_extends_no_target_is_reported_with_its_line(
     base: str, message: str, hint: str | None
 ) -> None:
     with pytest.raises(CacheunitError) as caught:
-        packaged_tables({"base": BASE, "own": f'description = ""\nextends = "{base}"\n'.encode()})
+        dict(packaged_tables({"base": BASE, "own": f'description = ""\nextends = "{base}"\n'.encode()}))
     assert caught.value.faults == (Fault(message=message, path="own.toml", line=2, hint=hint),)
 
 

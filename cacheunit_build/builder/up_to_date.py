@@ -99,17 +99,17 @@ def _unchanged_record(
     record = records.valid_record()
     if record is None or record.lock is None or fingerprint_of(LOCK_FILE) != record.lock:
         return None
-    if not record.settings_match(fingerprint_of) or not _same_manifests(files, record):
+    prefixes, build = record.prefixes.values(), record.folders[2]
+    # What people edit is looked at first: most changes are found before a folder is listed.
+    if not record.settings_match(fingerprint_of) or not all(prefix.matches(fingerprint_of) for prefix in prefixes):
+        return None
+    if not _same_manifests(files, record):
         return None
     files.walk(record.folders[1])  # raises where a build would report a name or a link
-    inputs = (item for prefix in record.prefixes.values() for item in prefix.inputs.items())
+    inputs = (item for prefix in prefixes for item in prefix.inputs.items())
     if files.twins({path for path, fingerprint in inputs if fingerprint is not None}):
         return None
-    inputs_match = all(prefix.matches(fingerprint_of) for prefix in record.prefixes.values())
-    build = record.folders[2]
-    if inputs_match and all(_is_written(artifact, build, fingerprint_of) for artifact in record.artifacts):
-        return record
-    return None
+    return record if all(_is_written(artifact, build, fingerprint_of) for artifact in record.artifacts) else None
 
 
 def _same_manifests(files: ProjectFiles, record: BuildRecord) -> bool:

@@ -207,17 +207,22 @@ def _refuse_other_release(files: DiskFiles) -> None:
 def _tokenizer_loader(files: DiskFiles, records: BuildCache) -> LocalTokenizerLoader:
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.adapters.tokenizers.vocabulary_cache import VocabularyCache
+    from cacheunit_build.domain.lazy_mapping import LazyMapping
     from cacheunit_build.targets.loader import known_targets
 
-    specs = {name: target.tokenizer for name, target in known_targets().items() if target.tokenizer is not None}
+    known = known_targets()
+    specs = LazyMapping(known, lambda name: known[name].tokenizer)
     return LocalTokenizerLoader(files.read, specs, VocabularyCache(records.vocabularies))
 
 
 def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
-    """Returns what a build and a check with nothing to do print, by command and report format."""
+    """Returns what a build and a check with nothing to do print, by command and report format.
+
+    Without the JSON of a build, which has all artifacts: a build that prints it adds it.
+    """
     from cacheunit_build.builder.results import BuildResult, CheckResult
     from cacheunit_build.domain.escaping import json_text
-    from cacheunit_build.reports.build import build_blocks, build_json
+    from cacheunit_build.reports.build import build_blocks
     from cacheunit_build.reports.check import check_blocks, check_json
     from cacheunit_build.reports.layout import plain_text
 
@@ -225,7 +230,6 @@ def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:
     checked = CheckResult(verified=len(records))
     return {
         "build-text": plain_text(build_blocks(built)),
-        "build-json": json_text(build_json(built)),
         "check-text": plain_text(check_blocks(checked)),
         "check-json": json_text(check_json(checked)),
     }

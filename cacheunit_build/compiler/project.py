@@ -98,7 +98,7 @@ class CompiledProject(ProjectRecords):
     variants: Mapping[str, tuple[Variant, ...]]
 
 
-def read_project(files: SourceFiles) -> tuple[Settings, dict[str, Target]]:
+def read_project(files: SourceFiles) -> tuple[Settings, Mapping[str, Target]]:
     """Returns the settings of a project, and the known targets together with its own.
 
     Raises:

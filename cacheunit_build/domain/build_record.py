@@ -6,21 +6,19 @@ these files gave. While no fingerprint, setting or program changes, nothing is p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.domain.artifact import ArtifactRecord, PaddingPlan, locked_files
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.file_names import LOCK_FILE, is_artifact_name
-from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, entry_from, identity_data, identity_from
+from cacheunit_build.domain.lock import Lock, TargetIdentity, entry_data, entry_from, identity_data, identity_from
 from cacheunit_build.domain.prompt import Lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     FingerprintOf = Callable[[str], str | None]
-
-_ENTRY_FIELDS = tuple(field.name for field in fields(LockEntry))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,70 +140,123 @@ def _as_stored(artifact: ArtifactRecord) -> ArtifactRecord:
     )
 
 
-def record_data(record: BuildRecord) -> dict[str, Any]:
-    """Returns a record as JSON values; each identity is listed once, and prefixes have its index."""
-    identities: list[TargetIdentity] = []
-    prefixes = {path: _prefix_data(prefix, identities) for path, prefix in record.prefixes.items()}
+def header_data(record: BuildRecord) -> dict[str, Any]:
+    """Returns what a record has beside its prefixes, as JSON values; each identity is listed once."""
     return {
         "settings": dict(record.settings),
         "folders": list(record.folders),
         "lock": record.lock,
-        "identities": [identity_data(identity) for identity in identities],
-        "prefixes": prefixes,
+        "identities": [identity_data(identity) for identity in _identities(record)[0]],
     }
 
 
-def _prefix_data(prefix: PrefixRecord, identities: list[TargetIdentity]) -> dict[str, Any]:
-    """Returns the record of one manifest as JSON values, and adds identities that are not in the list yet."""
-    indexes = {}
-    for name, identity in prefix.identities.items():
-        if identity not in identities:
-            identities.append(identity)
-        indexes[name] = identities.index(identity)
-    return {
-        "inputs": dict(prefix.inputs),
-        "identities": indexes,
-        "artifacts": [
-            {
-                "key": list(artifact.key),
-                "entry": {name: getattr(artifact.entry, name) for name in _ENTRY_FIELDS},
-                "plan": [artifact.plan.action, artifact.plan.reason],
-                "lookups": [lookup.path for lookup in artifact.lookups],
-            }
-            for artifact in prefix.artifacts
-        ],
-    }
+def prefixes_data(record: BuildRecord) -> Iterator[tuple[str, Any]]:
+    """Yields path and record of each manifest, as JSON values; artifacts have the index of their target's identity."""
+    _, index_of = _identities(record)
+    for path, prefix in record.prefixes.items():
+        indexes = {name: index_of[id(identity)] for name, identity in prefix.identities.items()}
+        yield path, [prefix.inputs, [_artifact_data(item, indexes, prefix.inputs) for item in prefix.artifacts]]
 
 
-def parse_record(data: Any) -> BuildRecord | None:  # noqa: ANN401 - JSON that anybody may have written
-    """Returns the record in JSON values, None where they are not a record."""
-    try:
-        prefixes, templates, build = data["folders"]
-        identities = [identity_from(identity) for identity in data["identities"]]
-        return BuildRecord(
-            settings=dict(data["settings"].items()),
+def _identities(record: BuildRecord) -> tuple[list[TargetIdentity], dict[int, int]]:
+    """Returns the identities of a record, each once, and the index of each by the `id` of the object."""
+    identities: list[TargetIdentity] = []
+    index_of: dict[int, int] = {}
+    for prefix in record.prefixes.values():
+        for identity in prefix.identities.values():
+            if id(identity) not in index_of:
+                if identity not in identities:
+                    identities.append(identity)
+                index_of[id(identity)] = identities.index(identity)
+    return identities, index_of
+
+
+def _artifact_data(
+    artifact: ArtifactRecord, indexes: Mapping[str, int], inputs: Mapping[str, str | None]
+) -> list[object]:
+    """Returns the record of an artifact as JSON values: its files are left out where all inputs are looked for."""
+    paths: list[str] | None = [lookup.path for lookup in artifact.lookups]
+    paths = None if paths == list(inputs) else paths
+    plan = artifact.plan
+    key = (artifact.prefix, artifact.target, indexes[artifact.target])
+    return [*key, entry_data(artifact.entry), plan.action, plan.reason, paths]
+
+
+class RecordParser:
+    """Makes a record from JSON values that anybody may have written, one manifest after the other.
+
+    Equal texts become one object, since a record has the same paths and fingerprints many times.
+
+    Args:
+        header: what `header_data` returned.
+
+    Raises:
+        KeyError, IndexError, TypeError, ValueError, AttributeError: they are not a record, here or in `add`.
+    """
+
+    def __init__(self, header: Any) -> None:  # noqa: ANN401 - JSON that anybody may have written
+        prefixes, templates, build = header["folders"]
+        self._identities = [identity_from(identity) for identity in header["identities"]]
+        self._record = BuildRecord(
+            settings=dict(header["settings"].items()),
             folders=(prefixes, templates, build),
-            lock=data["lock"],
-            prefixes={path: _parse_prefix(prefix, identities) for path, prefix in data["prefixes"].items()},
+            lock=header["lock"],
+            prefixes={},
         )
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        return None
+        self._prefixes: dict[str, PrefixRecord] = {}
+        self._texts: dict[str, str] = {}
+        self._lookups: dict[tuple[str, str | None], Lookup] = {}
+        self._plans: dict[tuple[str, str], PaddingPlan] = {}
 
+    def shared(self, text: str) -> str:
+        """Returns the first text that was equal to this one."""
+        return self._texts.setdefault(text, text)
 
-def _parse_prefix(data: Mapping[str, Any], all_identities: Sequence[TargetIdentity]) -> PrefixRecord:
-    inputs = data["inputs"]
-    if not all(is_artifact_name(*artifact["key"]) for artifact in data["artifacts"]):
-        raise ValueError("a name that no artifact has")
-    identities = {name: all_identities[index] for name, index in data["identities"].items()}
-    artifacts = tuple(
-        ArtifactRecord(
-            prefix=artifact["key"][0],
-            target=artifact["key"][1],
-            entry=entry_from(artifact["entry"]),
-            unit=identities[artifact["key"][1]].cache.unit or 0,
-            plan=PaddingPlan(action=artifact["plan"][0], goal=None, reason=artifact["plan"][1]),
-            lookups=tuple(Lookup(path=path, fingerprint=inputs[path]) for path in artifact["lookups"]),
+    def add(self, path: str, data: Any) -> None:  # noqa: ANN401 - JSON that anybody may have written
+        """Adds the record of the manifest at a path."""
+        inputs, artifacts = data
+        inputs = {self.shared(name): value and self.shared(value) for name, value in inputs.items()}
+        everything = tuple(self._lookup(*item) for item in inputs.items())
+        records = tuple(self._artifact(inputs, everything, *artifact) for artifact in artifacts)
+        identities = {
+            record.target: self._identities[artifact[2]] for record, artifact in zip(records, artifacts, strict=True)
+        }
+        self._prefixes[self.shared(path)] = PrefixRecord(inputs=inputs, artifacts=records, identities=identities)
+
+    def record(self) -> BuildRecord:
+        """Returns the record with what was added."""
+        return replace(self._record, prefixes=self._prefixes)
+
+    def _artifact(  # noqa: PLR0913, PLR0917 - the values of a list
+        self,
+        inputs: Mapping[str, str | None],
+        everything: tuple[Lookup, ...],
+        prefix: str,
+        target: str,
+        index: int,
+        entry: object,
+        action: str,
+        reason: str,
+        paths: Sequence[str] | None,
+    ) -> ArtifactRecord:
+        if not is_artifact_name(prefix, target):
+            raise ValueError("a name that no artifact has")
+        lookups = everything if paths is None else tuple(self._lookup(path, inputs[path]) for path in paths)
+        plan = self._plans.get((action, reason))
+        if plan is None:
+            plan = self._plans[action, reason] = PaddingPlan(action=action, goal=None, reason=reason)
+        return ArtifactRecord(
+            prefix=self.shared(prefix),
+            target=self.shared(target),
+            entry=entry_from(entry),
+            unit=self._identities[index].cache.unit or 0,
+            plan=plan,
+            lookups=lookups,
         )
-        for artifact in data["artifacts"]
-    )
-    return PrefixRecord(inputs=dict(inputs.items()), artifacts=artifacts, identities=identities)
+
+    def _lookup(self, path: str, fingerprint: str | None) -> Lookup:
+        key = path, fingerprint
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = self._lookups[key] = Lookup(path=path, fingerprint=fingerprint)
+        return lookup

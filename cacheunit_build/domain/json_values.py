@@ -1,7 +1,8 @@
-"""Makes a dataclass from JSON values that anybody may have written. Standard library only, for what `load` reads.
+"""Makes a dataclass from JSON values that anybody may have written. Standard library only, as `load` needs it.
 
-The annotations of the fields decide, with their limits, as they do for pydantic in `parsing.validation`: nothing is
-converted but lists into tuples and texts into dates, and unknown keys are refused.
+The annotations of the fields decide, with their limits, as they do for pydantic: nothing is converted but lists into
+tuples and texts into dates, and unknown keys are refused. What is refused here, `parsing.validation` gives to pydantic,
+whose errors have places; so this may refuse more than pydantic does, but not less.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import datetime as dt  # noqa: TID251 - the type of a date; no clock is read
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
+from operator import ge, gt, le, lt
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -67,15 +69,14 @@ def _parser(hint: Any) -> _Parser:  # noqa: ANN401 - an annotation
     if hint is float:
         return _float
     if hint is dt.date:
-        return lambda value: dt.date.fromisoformat(_checked(isinstance(value, str), value))
+        return _date
     if origin is Literal:
         return lambda value: _checked(isinstance(value, str) and value in arguments, value)
     if origin is Annotated:
-        return partial(_limited, _parser(arguments[0]), arguments[1])
+        return _limited(_parser(arguments[0]), arguments[1])
     if origin in (Union, UnionType):
-        (other,) = (item for item in arguments if item is not NoneType)
-        parser = _parser(other)
-        return lambda value: None if value is None else parser(value)
+        parser = _member([_parser(item) for item in arguments if item is not NoneType])
+        return parser if NoneType not in arguments else lambda value: None if value is None else parser(value)
     if origin is tuple:
         parser = _parser(arguments[0])
         return lambda value: tuple(parser(item) for item in _checked(isinstance(value, list), value))
@@ -85,6 +86,21 @@ def _parser(hint: Any) -> _Parser:  # noqa: ANN401 - an annotation
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(from_json, hint)
     return lambda value: _checked(type(value) is hint, value)
+
+
+def _member(parsers: Sequence[_Parser]) -> _Parser:
+    """Returns the parser of a union: that of the first member that accepts a value."""
+    *others, last = parsers
+
+    def parse(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
+        for parser in others:
+            try:
+                return parser(value)
+            except ValueError:
+                continue
+        return last(value)
+
+    return parse if others else last
 
 
 def _checked(is_valid: bool, value: Any) -> Any:  # noqa: ANN401, FBT001 - a value of JSON
@@ -101,6 +117,11 @@ def _shown(value: object) -> str:
     return shortened(repr(value)) if isinstance(value, str | float) or value is None else shortened(f"{value}")
 
 
+def _date(value: Any) -> dt.date:  # noqa: ANN401 - a value of JSON
+    date = dt.date.fromisoformat(_checked(isinstance(value, str), value))
+    return _checked(date.isoformat() == value, date)  # type: ignore[no-any-return]
+
+
 def _float(value: Any) -> float:  # noqa: ANN401 - a value of JSON
     try:
         number = float(_checked(type(value) in (int, float), value))
@@ -109,15 +130,21 @@ def _float(value: Any) -> float:  # noqa: ANN401 - a value of JSON
     return _checked(math.isfinite(number), number)  # type: ignore[no-any-return]
 
 
-def _limited(parser: _Parser, limits: Limits, value: Any) -> Any:  # noqa: ANN401 - a value of JSON
-    """Returns the value of a field that has limits."""
-    parsed = parser(value)
-    is_valid = (
-        (limits.ge is None or parsed >= limits.ge)
-        and (limits.gt is None or parsed > limits.gt)
-        and (limits.le is None or parsed <= limits.le)
-        and (limits.lt is None or parsed < limits.lt)
-        and (limits.min_length is None or len(parsed) >= limits.min_length)
-        and (limits.pattern is None or re.fullmatch(limits.pattern, parsed) is not None)
-    )
-    return _checked(is_valid, parsed)
+def _limited(parser: _Parser, limits: Limits) -> _Parser:
+    """Returns the parser of a field that has limits."""
+    bounds = ((le, limits.ge), (lt, limits.gt), (ge, limits.le), (gt, limits.lt))
+    checks: list[Callable[[Any], object]] = [partial(holds, bound) for holds, bound in bounds if bound is not None]
+    shortest = limits.min_length
+    if shortest is not None:
+        checks.append(lambda value: len(value) >= shortest)
+    if limits.pattern is not None:
+        checks.append(re.compile(limits.pattern).fullmatch)
+
+    def parse(value: Any) -> Any:  # noqa: ANN401 - a value of JSON
+        parsed = parser(value)
+        for check in checks:
+            if not check(parsed):
+                _checked(False, parsed)  # noqa: FBT003 - raises
+        return parsed
+
+    return parse

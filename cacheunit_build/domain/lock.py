@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 from cacheunit_build.domain.cache_rule import CacheRule, OptionEffect
@@ -66,6 +67,13 @@ class LockEntry:
         return self.counted == "estimate"
 
 
+_ENTRY_KEYS = ("tokens", *sorted({item.name for item in fields(LockEntry)} - {"tokens"}))
+"""The keys of an entry in the order of the file."""
+_ALWAYS = frozenset(item.name for item in fields(LockEntry) if item.default is MISSING)
+"""The keys that every entry has."""
+_entry_values = attrgetter(*_ENTRY_KEYS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedOption:
     """A request option that changes the front of a request, as the lock has it."""
@@ -120,6 +128,12 @@ def entry_from(data: object) -> LockEntry:
         ValueError: they are not such an entry.
     """
     return from_json(LockEntry, data)
+
+
+def entry_data(entry: LockEntry) -> dict[str, Any]:
+    """Returns an entry as JSON values, without what is at its default; `tokens` first, then by name."""
+    items = zip(_ENTRY_KEYS, _entry_values(entry), strict=True)
+    return {name: value for name, value in items if value or (name in _ALWAYS and value is not None)}
 
 
 def identity_from(data: object) -> TargetIdentity:

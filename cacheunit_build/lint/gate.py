@@ -1,4 +1,7 @@
-"""The gate in front of a build: what some lint rules find in compiled artifacts stops them from being frozen."""
+"""The gate in front of a build: what some lint rules find in compiled artifacts stops them from being frozen.
+
+The rules are imported only where the settings name some, or there is a secret: that takes longer than the search.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,6 @@ from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.lint.certain_secrets import SecretSearch
-from cacheunit_build.lint.gate_rules import ALWAYS, gate_codes
-from cacheunit_build.lint.linter import lint_compiled
-from cacheunit_build.lint.registry import RULES, RuleSelection
-from cacheunit_build.lint.rule import SEVERITIES
-from cacheunit_build.lint.rules.cu2_leaks import SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,17 +35,27 @@ class LintGate:
         Raises:
             CacheunitError: the settings name a rule that does not exist, or that cannot be checked.
         """
-        codes = gate_codes(compiled.settings)
-        scanner = self._scanner(compiled.settings) if SECRET.code in codes else None
         search = SecretSearch()
-        if not codes and not any(search.finds_in(item, compiled.targets[item.target]) for item in compiled.artifacts):
+        if not compiled.settings.gate and not any(
+            search.finds_in(item, compiled.targets[item.target]) for item in compiled.artifacts
+        ):
             return ()
-        rules = RuleSelection(select=(*ALWAYS, *codes))
-        violations = lint_compiled(inputs, compiled, rules, scanner)
+        return self._faults_by_rules(inputs, compiled)
+
+    def _faults_by_rules(self, inputs: CompileInputs, compiled: CompiledProject) -> tuple[Fault, ...]:
+        """Returns a fault for each violation of the rules in the gate."""
+        from cacheunit_build.lint.gate_rules import ALWAYS, gate_codes
+        from cacheunit_build.lint.linter import lint_compiled
+        from cacheunit_build.lint.registry import RuleSelection
+        from cacheunit_build.lint.rules.cu2_leaks import SECRET
+
+        codes = gate_codes(compiled.settings)
+        scanner = self._scanner(compiled.settings, SECRET.code) if SECRET.code in codes else None
+        violations = lint_compiled(inputs, compiled, RuleSelection(select=(*ALWAYS, *codes)), scanner)
         return tuple(_fault(violation) for violation in violations if _stops(violation))
 
-    def _scanner(self, settings: Settings) -> SecretScanner:
-        """Returns the scanner of the extra.
+    def _scanner(self, settings: Settings, code: str) -> SecretScanner:
+        """Returns the scanner of the extra, which the rule with that code needs.
 
         Raises:
             CacheunitError: it is not installed.
@@ -55,12 +63,15 @@ class LintGate:
         scanner = self._load_scanner()
         if scanner is None:
             hint = 'pip install "cacheunit-build[secrets]"'
-            raise CacheunitError(settings.fault(f"the gate has {SECRET.code}, which needs an extra", "gate", hint=hint))
+            raise CacheunitError(settings.fault(f"the gate has {code}, which needs an extra", "gate", hint=hint))
         return scanner
 
 
 def _stops(violation: Violation) -> bool:
     """Returns whether a violation is as severe as its rule usually is; milder ones are examples, or uncertain."""
+    from cacheunit_build.lint.registry import RULES
+    from cacheunit_build.lint.rule import SEVERITIES
+
     return SEVERITIES.index(violation.severity) <= SEVERITIES.index(RULES[violation.code].severity)
 
 

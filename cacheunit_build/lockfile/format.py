@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -13,7 +13,7 @@ from cacheunit_build.domain.constraints import VALIDATION, Limits
 from cacheunit_build.domain.document import MEBIBYTE
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, is_artifact_name
-from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, identity_data
+from cacheunit_build.domain.lock import Lock, LockEntry, TargetIdentity, entry_data, identity_data
 from cacheunit_build.lockfile.version_1 import from_version_1
 from cacheunit_build.parsing.json import read_json
 from cacheunit_build.parsing.validation import validate
@@ -29,10 +29,6 @@ EMPTY_LOCK = Lock(targets={}, entries={})
 _MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 _CONFLICT_MARKERS = re.compile(r"^(<{7}|={7}|>{7}|\|{7})", re.MULTILINE)
 _FIRST_VERSION = 1
-_ENTRY_KEYS = ("tokens", *sorted({field.name for field in fields(LockEntry)} - {"tokens"}))
-"""The keys of an entry in the order of the file."""
-_ALWAYS = frozenset(field.name for field in fields(LockEntry) if field.default is MISSING)
-"""The keys that every entry has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,13 +239,7 @@ def lock_bytes(lock: Lock) -> bytes:
     """
     prefixes: dict[str, dict[str, dict[str, Any]]] = {}
     for (prefix, target), entry in sorted(lock.entries.items()):
-        prefixes.setdefault(prefix, {})[target] = _entry_data(entry)
+        prefixes.setdefault(prefix, {})[target] = entry_data(entry)
     targets = {name: identity_data(lock.targets[name]) for name in sorted({target for _, target in lock.entries})}
     value = {"version": LOCK_VERSION, "targets": targets, "prefixes": prefixes}
     return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
-
-
-def _entry_data(entry: LockEntry) -> dict[str, Any]:
-    """Returns an entry as JSON values, without what is at its default."""
-    values = {name: getattr(entry, name) for name in _ENTRY_KEYS}
-    return {name: value for name, value in values.items() if value is not None and (name in _ALWAYS or value)}

@@ -1,7 +1,12 @@
-"""Validates parsed files: pydantic reads them into the frozen dataclasses of the domain; its errors become faults."""
+"""Validates parsed files: reads them into the frozen dataclasses of the domain; what is wrong becomes faults.
+
+Pydantic finds what is wrong. It is imported only for that and for large files, since its import and its schemas take
+longer than all else that a build of one prefix does.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt  # noqa: TID251 - the type of a date in TOML; no clock is read
 import json
@@ -10,20 +15,23 @@ import typing
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from cacheunit_build.domain.constraints import VALIDATION
 from cacheunit_build.domain.document import shortened
 from cacheunit_build.domain.errors import CacheunitError, Fault, did_you_mean, fail, first_faults
+from cacheunit_build.domain.json_values import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from pydantic import TypeAdapter
     from pydantic_core import ErrorDetails
 
     from cacheunit_build.domain.document import Document
 
 T = TypeVar("T")
+
+_LARGE = 1 << 20
+"""Characters of JSON from which on pydantic is faster, its import included."""
 
 
 def validate(
@@ -50,22 +58,40 @@ def validate(
         CacheunitError: every fault in the document.
     """
     try:
-        data = json.dumps(document.value, default=_date_text)
+        data = json.dumps(document.value, ensure_ascii=False, default=_date_text)
     except ValueError:  # an integer that TOML has in hexadecimal digits
         line = document.line(table_keys)
         raise fail("a number has more digits than can be read", path=document.path, line=line) from None
+    if len(data) < _LARGE:
+        with contextlib.suppress(ValueError, RecursionError):
+            data.encode()  # fails where pydantic does, for half of a surrogate pair
+            return from_json(schema, json.loads(data, parse_constant=_refuse_constant))
+    known = _KnownKeys(schema=schema, read_before=keys_read_before, shorthands=shorthands)
+    value: T = _validate_by_pydantic(known, document, table_keys)
+    return value
+
+
+def _refuse_constant(name: str) -> object:
+    """Raises ValueError for `NaN` and `Infinity`."""
+    raise ValueError(name)
+
+
+def _validate_by_pydantic(known: _KnownKeys, document: Document, table_keys: Sequence[str | int]) -> Any:  # noqa: ANN401 - an instance of the schema
+    """Returns the instance of the schema, or raises every fault in the document."""
+    from pydantic import ValidationError
+
     try:
-        value: T = _adapter(schema).validate_json(data)
+        return _adapter(known.schema).validate_json(json.dumps(document.value, default=_date_text))
     except ValidationError as error:
         errors = _without_consequences(_without_union_members(error.errors(include_url=False), document.value))
-        known = _KnownKeys(schema=schema, read_before=keys_read_before, shorthands=shorthands)
         faults = [_fault(known, details, document, table_keys) for details in errors]
         raise CacheunitError(*first_faults(sorted(faults, key=lambda fault: fault.line or 0))) from None
-    return value
 
 
 def json_schema(schema: type[Any]) -> dict[str, Any]:
     """Returns the JSON Schema of a dataclass that files are read into, described by the docstrings of its fields."""
+    from pydantic import TypeAdapter
+
     with _docstrings_read():
         adapter = TypeAdapter(schema)
     return _without_titles(adapter.json_schema())
@@ -86,6 +112,8 @@ _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 
 def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
     """Returns pydantic's adapter of a dataclass, built once, since that takes long."""
+    from pydantic import TypeAdapter
+
     if schema not in _ADAPTERS:
         _ADAPTERS[schema] = TypeAdapter(schema)
     return _ADAPTERS[schema]

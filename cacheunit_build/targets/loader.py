@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.domain.document import Document
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.file_names import CACHED_CONTENT, REQUEST, artifact_stem
+from cacheunit_build.domain.lazy_mapping import LazyMapping
 from cacheunit_build.domain.names import MAX_FILE_BYTES, name_problem
 from cacheunit_build.domain.target import Target, TargetKeys
 from cacheunit_build.domain.target_table import TargetReferenceError, TargetTables, whole_table
@@ -20,7 +21,7 @@ from cacheunit_build.parsing.validation import json_schema, validate
 from cacheunit_build.request_formats.formats import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.settings import Settings
@@ -42,67 +43,73 @@ put a system text in as it is, and tools one after the other, with nothing else 
 """
 
 
-def known_targets() -> dict[str, Target]:
-    """Returns the targets that come with the package, by name."""
-    return dict(_known())
+def known_targets() -> Mapping[str, Target]:
+    """Returns the targets that come with the package, by name. Each is read when it is first asked for."""
+    return _known()
 
 
 @cache
 def _known() -> Mapping[str, Target]:
-    return {name: _target(name, document) for name, document in _shipped().items()}
+    shipped = _shipped()
+    return LazyMapping(shipped, lambda name: _target(name, shipped[name]))
 
 
 @cache
-def _shipped() -> dict[str, Document]:
+def _shipped() -> Mapping[str, Document]:
     """Returns the tables of the known targets, by name."""
     return packaged_tables(_toml_files(resources.files(__package__)))
 
 
 @cache
-def _models() -> dict[str, dict[str, Any]]:
+def _models() -> Mapping[str, dict[str, Any]]:
     """Returns the tables of the models that come with the package, by name."""
     files = _toml_files(resources.files(__package__) / "models")
-    return {name: read_toml(files[name], f"models/{name}{_SUFFIX}").value for name in sorted(files)}
+    return LazyMapping(files, lambda name: read_toml(files[name], f"models/{name}{_SUFFIX}").value)
 
 
-def _toml_files(folder: Traversable) -> dict[str, bytes]:
+def _toml_files(folder: Traversable) -> Mapping[str, bytes]:
     """Returns the bytes of each TOML file in a folder of the package, by its name without the suffix."""
-    files = (entry for entry in folder.iterdir() if entry.name.endswith(_SUFFIX))
-    return {entry.name.removesuffix(_SUFFIX): entry.read_bytes() for entry in files}
+    names = sorted(entry.name.removesuffix(_SUFFIX) for entry in folder.iterdir() if entry.name.endswith(_SUFFIX))
+    return LazyMapping(names, lambda name: (folder / f"{name}{_SUFFIX}").read_bytes())
 
 
-def known_models() -> dict[str, Target]:
+def known_models() -> Mapping[str, Target]:
     """Returns the models that come with the package, by name: each as a target without a cache rule."""
-    tables = {name: {**table, "request": "openai-chat", "model": name} for name, table in _models().items()}
-    return {
-        name: _target(name, Document(path=f"models/{name}{_SUFFIX}", value=table)) for name, table in tables.items()
-    }
+    models = _models()
+
+    def model(name: str) -> Target:
+        table = {**models[name], "request": "openai-chat", "model": name}
+        return _target(name, Document(path=f"models/{name}{_SUFFIX}", value=table))
+
+    return LazyMapping(models, model)
 
 
-def packaged_tables(files: Mapping[str, bytes]) -> dict[str, Document]:
+def packaged_tables(files: Mapping[str, bytes]) -> Mapping[str, Document]:
     """Returns the tables in the files of targets, each merged over those that it extends, sorted by name.
 
     The evidence in such a file may be a table with a name for each claim, so that a file that extends it replaces one
-    claim and keeps the others. In the result, evidence is a list.
+    claim and keeps the others. In the result, evidence is a list. Each table is read when it is first asked for.
 
     Args:
         files: name of the target -> bytes of its TOML file.
 
     Raises:
-        CacheunitError: a file is not TOML or extends an unknown target, or files extend each other in a cycle.
+        CacheunitError: in the mapping that is returned, where a file is not TOML or extends an unknown target, or files
+            extend each other in a cycle.
     """
-    documents = {name: read_toml(files[name], f"{name}{_SUFFIX}") for name in sorted(files)}
-    tables = TargetTables(
-        project={}, known={name: document.value for name, document in documents.items()}, models=_models()
-    )
-    merged = {}
-    for name, document in documents.items():
+    documents = LazyMapping(sorted(files), lambda name: read_toml(files[name], f"{name}{_SUFFIX}"))
+    known = LazyMapping(documents, lambda name: documents[name].value)
+    tables = TargetTables(project={}, known=known, models=_models())
+
+    def merged(name: str) -> Document:
+        document = documents[name]
         try:
             table = whole_table(name, tables)
         except TargetReferenceError as error:
             raise CacheunitError(*error.faults_at(document.path, document.line(error.keys))) from None
-        merged[name] = replace(document, value=_with_listed_evidence(table))
-    return merged
+        return replace(document, value=_with_listed_evidence(table))
+
+    return LazyMapping(documents, merged)
 
 
 def _with_listed_evidence(table: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +120,7 @@ def _with_listed_evidence(table: dict[str, Any]) -> dict[str, Any]:
     return {**table, "cache": {**rule, "evidence": list(rule["evidence"].values())}}
 
 
-def all_targets(settings: Settings) -> dict[str, Target]:
+def all_targets(settings: Settings) -> Mapping[str, Target]:
     """Returns the known targets and those of the project, by name.
 
     Raises:
@@ -122,23 +129,27 @@ def all_targets(settings: Settings) -> dict[str, Target]:
     if len(settings.target) > _MOST_TARGETS:
         message = f"{len(settings.target):,} targets are defined, more than {_MOST_TARGETS:,}"
         raise CacheunitError(settings.fault(message, "target"))
-    targets = known_targets()
-    known = {name: shipped.value for name, shipped in _shipped().items()}
+    if not settings.target:
+        return known_targets()
+    own: dict[str, Target] = {}
+    shipped = _shipped()
+    known = LazyMapping(shipped, lambda name: shipped[name].value)
     tables = TargetTables(project=settings.target, known=known, models=_models())
     faults: list[Fault] = []
     for name in sorted(settings.target):
-        faults += _name_faults(name, {**known, **settings.target}, settings)
+        faults += _name_faults(name, [*known, *settings.target], settings)
         try:
             table = _whole_table(name, tables, settings)
             document = Document(path=settings.document.path, value=table, lines=settings.document.lines)
             target = _target(name, document, (*settings.table_keys, "target", name))
             listed = name in known or bool({"model_ids", "models"} & settings.target[name].keys())
-            targets[name] = replace(target, names_models=listed)
+            own[name] = replace(target, names_models=listed)
         except CacheunitError as error:
             faults += error.faults
     if faults:
         raise CacheunitError(*faults)
-    return targets
+    known_by_name = known_targets()
+    return LazyMapping([*known, *own], lambda name: own[name] if name in own else known_by_name[name])
 
 
 def target_table_schema() -> dict[str, Any]:
@@ -161,7 +172,7 @@ def target_table_schema() -> dict[str, Any]:
     return schema
 
 
-def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> Iterator[Fault]:
+def _name_faults(name: str, names: Iterable[str], settings: Settings) -> Iterator[Fault]:
     """Yields a fault for a name that cannot name an artifact's file on every system."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         hint = "use letters, digits, dots, _ and -"
@@ -173,7 +184,7 @@ def _name_faults(name: str, tables: Mapping[str, Any], settings: Settings) -> It
     if problem is not None:
         yield settings.fault(f'"{name}{REQUEST}" {problem}', "target", name, hint="use another name for the target")
         return
-    for other in tables:
+    for other in names:
         if other != name and other.casefold() == name.casefold():
             message = f'target "{name}" differs from "{other}" only in letter case'
             yield settings.fault(message, "target", name, hint="rename it")

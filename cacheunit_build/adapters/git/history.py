@@ -1,12 +1,13 @@
-"""Reads files as they were committed together with the present lock."""
+"""Reads files as they were committed together with the present lock.
+
+Git's modules are imported where a file is asked for: most builds ask for none.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cacheunit_build.adapters.git.command import git_output
-from cacheunit_build.adapters.git.revision import Repository, Revision
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.version_history import CommittedFile
 
@@ -47,6 +48,9 @@ class GitHistory:
     @cached_property
     def _files(self) -> RevisionFiles | None:
         """The files of the last commit that changed the lock; None if there is none, or the lock was changed since."""
+        from cacheunit_build.adapters.git.command import git_output
+        from cacheunit_build.adapters.git.revision import Repository, Revision
+
         # Not `git log`, which may run a program to verify signatures, nor `git diff`, which runs filters.
         commit = (git_output(self._root, "rev-list", "-1", "HEAD", "--", self._lock) or b"").decode().strip()
         if not commit:

@@ -21,6 +21,8 @@ def ignored_files(folder: Path, paths: Iterable[str]) -> dict[str, str]:
         folder: a folder of the work tree.
         paths: files, relative to the folder; they need not exist.
     """
+    if not any((above / ".git").exists() for above in (folder, *folder.parents)):  # quicker than to start git
+        return {}
     names = "\0".join(paths).encode()
     try:
         result = run_git(folder, "check-ignore", "--verbose", "-z", "--stdin", data=names)

@@ -6,20 +6,19 @@ The cache can be deleted, damaged or shared at any time: then there is no record
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.storage.build_stamp import read_stamp, write_stamp
 from cacheunit_build.adapters.storage.cache_file import TEMPORARY_SUFFIX, file_system_time, write_cache_file
 from cacheunit_build.adapters.storage.file_stat import Stat, read_regular_file, surely_before
+from cacheunit_build.adapters.storage.record_file import RecordFile, locked_by, read_record_file, write_record_file
 from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged, vocabulary_state
-from cacheunit_build.domain.build_record import parse_record, record_data
 from cacheunit_build.domain.file_names import LOCK_FILE
 from cacheunit_build.domain.fingerprint import fingerprint
 
@@ -38,23 +37,10 @@ _ROOT = "root"
 """The file with the path of the project, so that the cache of one that no longer exists can be removed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ParsedFile:
-    """The parsed file of the cache: its digest, its JSON, the record in it, and whether another checkout wrote it."""
-
-    digest: str
-    value: Any
-    record: BuildRecord | None
-    of_other_checkout: bool = False
-
-
-_NOTHING = _ParsedFile(digest="", value={}, record=None)
-
-
 class BuildCache:
     """The record of a project's last build, in one file.
 
-    Its first line is the hash of what follows, and that of the lock. Where the project has no record, that of another
+    Where the project has no record, that of another
     checkout with the very same lock serves; what it says is compared with this project's files, by content.
 
     An unchanged stat means unchanged content only if the file last changed before the build that recorded it began, by
@@ -62,7 +48,8 @@ class BuildCache:
 
     Args:
         folder: the project's part of the user's cache, which need not exist.
-        outputs: returns what a build and a check print that have nothing to do; without it, no stamp is written.
+        outputs: returns what a build and a check print that have nothing to do, by command and report format; without
+            it, no stamp is written.
         for_build: whether a build asks, which may believe stats, and writes.
         parsed: the cache file as it was parsed before, used while its digest is the same.
     """
@@ -73,7 +60,7 @@ class BuildCache:
         outputs: Outputs | None = None,
         *,
         for_build: bool = False,
-        parsed: _ParsedFile | None = None,
+        parsed: RecordFile | None = None,
     ) -> None:
         self._cache = folder
         self._folder = folder.project
@@ -81,7 +68,7 @@ class BuildCache:
         self._for_build = for_build
         self._begun = 0
         self._parsed = parsed
-        self._written: _ParsedFile | None = None
+        self._written: RecordFile | None = None
 
     def reopened(self) -> BuildCache:
         """Returns the cache as it is now on disk; its file is parsed only if it changed since it was last parsed."""
@@ -119,12 +106,11 @@ class BuildCache:
         """Returns path -> fingerprint and stat of the files that this checkout's last build saw; none for a check."""
         if not self._for_build or self._latest.of_other_checkout:
             return {}
-        files: Mapping[str, tuple[str, Stat]] = self._latest.value.get("stats", {})
-        return files
+        return self._latest.files
 
     def trusted_before(self) -> int:
         """Returns the time, in nanoseconds, from which on a changed file must be read, whatever its stat."""
-        return surely_before(max(self._latest.value.get("begun", 0), self._confirmed()))
+        return surely_before(max(self._latest.begun, self._confirmed()))
 
     def save(
         self, record: BuildRecord, vocabularies: Mapping[str, str], observed: Mapping[str, tuple[str, Stat]]
@@ -138,63 +124,62 @@ class BuildCache:
         """
         if self.problem is not None or self._software is None:
             return
-        kept = self._latest.value["vocabularies"] if self._made_with_present_software else {}
+        kept = self._latest.vocabularies if self._made_with_present_software else {}
         used = {source: digest for source, (*_, digest) in kept.items()} | dict(vocabularies)
-        states = {source: vocabulary_state(source, used[source], self._begun) for source in sorted(used)}
-        if None in states.values():  # replaced while it was used
+        states = {
+            source: vocabulary_state(source, used[source], self._begun, kept.get(source)) for source in sorted(used)
+        }
+        known = {source: state for source, state in states.items() if state is not None}
+        if len(known) < len(states):  # one was replaced while it was used
             return
-        value = self._value(record, states, observed)
-        if {**value, "begun": 0} == {**self._latest.value, "begun": 0} and not self._latest.of_other_checkout:
+        latest = self._latest
+        unchanged = latest.record == record and latest.files == observed and not latest.of_other_checkout
+        if unchanged and (latest.software, latest.vocabularies) == (self._software, known):
             self.confirm(observed)
             return
-        self._write(record, value)
-        self._write_stamp(record, observed, value["vocabularies"])
+        self._write(record, known, observed)
+        self._write_stamp(record, observed, known, {})
         self._sweep()
 
-    def _value(
+    def _write(
         self,
         record: BuildRecord,
-        vocabularies: Mapping[str, VocabularyState | None],
+        vocabularies: Mapping[str, VocabularyState],
         observed: Mapping[str, tuple[str, Stat]],
-    ) -> dict[str, Any]:
-        return {
-            "software": self._software,
-            "vocabularies": vocabularies,
-            "record": record_data(record),
-            "stats": {path: [fingerprint, stat] for path, (fingerprint, stat) in sorted(observed.items())},
-            "begun": self._begun,
-        }
-
-    def _write(self, record: BuildRecord, value: dict[str, Any]) -> None:
-        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-        digest = hashlib.sha256(body).hexdigest()
-        write_cache_file(f"{self._folder}/{_RECORD}", f"{digest} {record.lock}\n".encode() + body)
+    ) -> None:
+        contents = RecordFile(software=self._software, vocabularies=vocabularies, begun=self._begun, files=observed)
+        self._written = write_record_file(Path(self._folder, _RECORD), contents, record)
         write_cache_file(f"{self._folder}/{_ROOT}", os.fsencode(self._cache.root))
-        self._written = _ParsedFile(digest=digest, value=value, record=record)
 
-    def confirm(self, observed: Mapping[str, tuple[str, Stat]]) -> None:
-        """Records that all files match the record, so that the next build need not read those read now."""
+    def confirm(self, observed: Mapping[str, tuple[str, Stat]], outputs: Mapping[str, str] | None = None) -> None:
+        """Records that all files match the record, so that the next build need not read those read now.
+
+        Args:
+            observed: path -> fingerprint and stat of the project's files.
+            outputs: further outputs of a build with nothing to do, by command and report format.
+        """
         record = self.last_record()
         if record is None or self.problem is not None:
             return
-        vocabularies = self._latest.value["vocabularies"]
+        vocabularies = self._latest.vocabularies
         if self._latest.of_other_checkout:
-            self._write(record, self._value(record, vocabularies, observed))
+            self._write(record, vocabularies, observed)
         else:
             write_cache_file(f"{self._folder}/seen.json", json.dumps([self._latest.digest, self._begun]).encode())
-        self._write_stamp(record, observed, vocabularies)
+        self._write_stamp(record, observed, vocabularies, outputs or {})
 
     def _write_stamp(
         self,
         record: BuildRecord,
         observed: Mapping[str, tuple[str, Stat]],
         vocabularies: Mapping[str, VocabularyState],
+        more_outputs: Mapping[str, str],
     ) -> None:
         if self._outputs is None:
             return
         made_with = {"software": self._software, "vocabularies": vocabularies, "begun": self._begun}
-        outputs = self._outputs(sorted(record.artifacts, key=lambda artifact: artifact.key))
-        write_stamp(self._folder, record, observed, made_with, outputs)
+        outputs = self._outputs(record.artifacts)
+        write_stamp(self._folder, record, observed, made_with, {**outputs, **more_outputs})
 
     def _sweep(self) -> None:
         """Removes what killed builds left, and the caches of projects that no longer exist.
@@ -221,25 +206,26 @@ class BuildCache:
 
     @cached_property
     def _made_with_present_software(self) -> bool:
-        value = self._latest.value
-        if not value or value["software"] != self._software:
+        if self._latest.record is None or self._latest.software != self._software:
             return False
         try:
-            return vocabularies_unchanged(value["vocabularies"], trust_stats=self._for_build)
+            return vocabularies_unchanged(self._latest.vocabularies, trust_stats=self._for_build)
         except OSError:
             return False
 
     @property
-    def _latest(self) -> _ParsedFile:
+    def _latest(self) -> RecordFile:
         """The record to use: this checkout's, else that of another checkout with the same lock, else an empty one."""
         return self._written or self._read
 
     @cached_property
-    def _read(self) -> _ParsedFile:
+    def _read(self) -> RecordFile:
         if self.problem is not None:
-            return _NOTHING
+            return RecordFile()
         own = Path(self._folder, _RECORD)
-        return self._parse(own) or next(filter(None, map(self._parse_other, self._records_of_same_lock(own))), _NOTHING)
+        return self._parse(own) or next(
+            filter(None, map(self._parse_other, self._records_of_same_lock(own))), RecordFile()
+        )
 
     def _records_of_same_lock(self, own: Path) -> Iterator[Path]:
         """Yields the records of other checkouts whose lock has the bytes of this project's lock."""
@@ -249,30 +235,17 @@ class BuildCache:
         except OSError:
             return
         for path in (folder / _RECORD for folder in folders):
-            with contextlib.suppress(OSError), path.open("rb") as handle:
-                if path != own and handle.readline().split()[1:] == [lock]:
+            with contextlib.suppress(OSError):
+                if path != own and locked_by(path) == lock:
                     yield path
 
-    def _parse_other(self, path: Path) -> _ParsedFile | None:
+    def _parse_other(self, path: Path) -> RecordFile | None:
         parsed = self._parse(path)
         return None if parsed is None else replace(parsed, of_other_checkout=True)
 
-    def _parse(self, path: Path) -> _ParsedFile | None:
-        """Returns the contents of a record's file, None where its hash or its shape is wrong."""
-        try:
-            head, _, body = path.read_bytes().partition(b"\n")
-            digest = head.decode().partition(" ")[0]
-            if hashlib.sha256(body).hexdigest() != digest:
-                return None
-            if self._parsed is not None and self._parsed.digest == digest:
-                return replace(self._parsed, of_other_checkout=False)
-            value = json.loads(body)
-        except (OSError, ValueError, RecursionError):
-            return None
-        if not _is_well_formed(value):
-            return None
-        record = parse_record(value.get("record"))
-        return None if record is None else _ParsedFile(digest=digest, value=value, record=record)
+    def _parse(self, path: Path) -> RecordFile | None:
+        parsed = read_record_file(path, self._parsed)
+        return None if parsed is None else replace(parsed, of_other_checkout=False)
 
     @cached_property
     def _software(self) -> dict[str, str] | None:
@@ -281,31 +254,3 @@ class BuildCache:
             return software()
         except OSError:
             return None
-
-
-def _is_well_formed(value: Any) -> bool:  # noqa: ANN401 - JSON that anybody may have written
-    """Returns whether the JSON of a cache file has the shape that this version writes."""
-    if not isinstance(value, dict) or not isinstance(value.get("begun"), int) or "software" not in value:
-        return False
-    stats, vocabularies = value.get("stats"), value.get("vocabularies")
-    if not isinstance(stats, dict) or not isinstance(vocabularies, dict):
-        return False
-    return all(map(_is_observed_file, stats.values())) and all(map(_is_vocabulary_state, vocabularies.values()))
-
-
-def _is_observed_file(value: object) -> bool:
-    """Returns whether a value is a fingerprint and a stat."""
-    match value:
-        case [str(), [int(), int(), int(), int(), int()]]:
-            return True
-        case _:
-            return False
-
-
-def _is_vocabulary_state(value: object) -> bool:
-    """Returns whether a value is a path, a stat or None, and a sha256."""
-    match value:
-        case [str(), None | [int(), int(), int(), int(), int()], str()]:
-            return True
-        case _:
-            return False

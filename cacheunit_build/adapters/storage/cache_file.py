@@ -7,6 +7,10 @@ import sys
 
 from cacheunit_build.domain.file_names import TEMPORARY
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 TEMPORARY_SUFFIX = ".tmp"
 """The suffix of temporary files in the cache."""
 
@@ -19,10 +23,15 @@ _SAME = 100_000_000
 
 def write_cache_file(path: str, data: bytes) -> None:
     """Replaces a cache file atomically. A failure is ignored, since the cache is optional."""
+    write_cache_parts(path, (data,))
+
+
+def write_cache_parts(path: str, parts: Iterable[bytes]) -> None:
+    """Replaces a cache file atomically by these parts, one after the other. A failure is ignored."""
     temporary = f"{path}.{os.getpid()}{TEMPORARY_SUFFIX}"
     try:
         with open(temporary, "wb") as handle:
-            handle.write(data)
+            handle.writelines(parts)
         os.replace(temporary, path)
     except OSError:
         try:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from cacheunit_build.domain.errors import CacheunitError
 
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
 UNCHANGED_HINT = "everything is as it was before"
 
 
@@ -174,7 +176,7 @@ def status_to_replace(file: str) -> os.stat_result | None:
 
 def write_new(file: str, data: bytes, former: os.stat_result | None) -> None:
     """Writes a new file, never through a link, with the mode and the group of the former one."""
-    with _opened(file) as handle:
+    with FileIO(_created(file), "w") as handle:
         view = memoryview(data)
         while view:
             view = view[handle.write(view) :]
@@ -186,10 +188,10 @@ def write_new(file: str, data: bytes, former: os.stat_result | None) -> None:
                 os.fchown(handle.fileno(), -1, former.st_gid)
 
 
-def _opened(file: str) -> FileIO:
-    """Creates a file and opens it to be written."""
+def _created(file: str) -> int:
+    """Creates a file, and returns a descriptor to write it by."""
     try:
-        return FileIO(file, "x")
+        return os.open(file, _CREATE, 0o666)
     except FileExistsError:  # left by a killed build whose process had the same id
         os.unlink(file)
-        return FileIO(file, "x")
+        return os.open(file, _CREATE, 0o666)

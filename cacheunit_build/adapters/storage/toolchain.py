@@ -105,13 +105,16 @@ def _computed_lines(folder: str, name: str) -> Iterator[bytes]:
             yield b"%b,sha256=%b,%d" % (os.fsencode(path), digest, len(data))
 
 
-def vocabulary_state(source: str, digest: str, begun: int) -> VocabularyState | None:
+def vocabulary_state(
+    source: str, digest: str, begun: int, known: VocabularyState | None = None
+) -> VocabularyState | None:
     """Returns the state of a vocabulary file to record: its path, its stat if that can be believed later, its sha256.
 
     Args:
         source: the source of the file, as in `installed_files`.
         digest: the sha256 of the bytes that were loaded.
         begun: nanoseconds; a file that changed later may change again without another stat.
+        known: a state of it that was recorded before; a file of that path and stat is not read again.
 
     Returns:
         None if there is another file now.
@@ -120,6 +123,8 @@ def vocabulary_state(source: str, digest: str, begun: int) -> VocabularyState | 
     if path is None:
         return None
     stat = stat_of(path)
+    if known is not None and stat is not None and [path, stat, digest] == known:
+        return known
     if _sha256_of(path) != digest:
         return None
     believed = stat is not None and latest_change(stat, stat[2]) < surely_before(begun)

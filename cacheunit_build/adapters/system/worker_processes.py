@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cacheunit_build.adapters.system.garbage import collect_garbage_rarely
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ def _start_spawned(reader: Connection, _: None, task: Task, open_inputs: Callabl
     """Prepares a process that was not forked."""
     global _build_chunk  # noqa: PLW0603 - one for each process
     _end_with(reader)
+    collect_garbage_rarely()
     _build_chunk = task(open_inputs())
 
 

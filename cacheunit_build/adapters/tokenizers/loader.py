@@ -82,7 +82,7 @@ class LocalTokenizerLoader:
     def __init__(
         self,
         read: Callable[[str], bytes | None],
-        estimates: Mapping[str, TokenizerSpec] | None = None,
+        estimates: Mapping[str, TokenizerSpec | None] | None = None,
         cache: VocabularyCache | None = None,
     ) -> None:
         self._read = read

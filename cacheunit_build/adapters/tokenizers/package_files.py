@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import zipfile
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,6 +74,8 @@ def unzipped(data: bytes, name: str) -> bytes:
     Raises:
         CacheunitError: it is broken, too large, or has another number of files.
     """
+    import zipfile  # most vocabularies are not in one
+
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             files = [entry for entry in archive.infolist() if not entry.is_dir()]

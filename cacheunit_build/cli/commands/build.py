@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 import click
@@ -11,19 +10,11 @@ from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, Pro
 from cacheunit_build.cli.gate import lint_gate
 from cacheunit_build.cli.options import format_options, jobs_option, selection_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
-from cacheunit_build.cli.pull_request_output import print_review
 
 if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.cli.context import OpenProject
     from cacheunit_build.domain.selection import Selection
-
-_COLLECTIONS = (50_000, 50, 100)
-"""The thresholds of the garbage collector while a build compiles: new objects, and runs until it searches older ones.
-
-Compiling makes many values that live to the end, and no cycles. By default, Python searches them again and again, for a
-third of the time of a build with 10,000 prefixes. Other commands may live long, and keep the default.
-"""
 
 
 @click.command()
@@ -35,12 +26,13 @@ third of the time of a build with 10,000 prefixes. Other commands may live long,
 def build(context: Context, selection: Selection, form: str, *, jobs: int, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
     project = context.project_to_build()
-    result = None if selection or locked else _unchanged(project)
+    result = None if selection or locked else _unchanged(project, form)
     if result is None:
+        from cacheunit_build.adapters.system.garbage import collect_garbage_rarely
         from cacheunit_build.builder.build import build as build_project
         from cacheunit_build.builder.chunks import BuildOptions
 
-        gc.set_threshold(*_COLLECTIONS)
+        collect_garbage_rarely()
         with ProgressBar(context) as progress:
             options = BuildOptions(gate=lint_gate(), workers=context.workers(jobs), progress=progress)
             result = build_project(project.adapters, selection, options, locked=locked)
@@ -51,14 +43,17 @@ def build(context: Context, selection: Selection, form: str, *, jobs: int, locke
     return report_build(context, result, form)
 
 
-def _unchanged(project: OpenProject) -> BuildResult | None:
+def _unchanged(project: OpenProject, form: str) -> BuildResult | None:
     """Returns the result of a build that has nothing to do, and records what was read to find that out."""
     from cacheunit_build.builder.up_to_date import unchanged_build
+    from cacheunit_build.domain.escaping import json_text
+    from cacheunit_build.reports.build import build_json
 
     project.records.start()
     result = unchanged_build(project.files, project.records)
-    if result is not None and (project.files.reread or not project.records.has_stamp):
-        project.records.confirm(project.files.observed())
+    if result is not None and (project.files.reread or form == "json" or not project.records.has_stamp):
+        outputs = {"build-json": json_text(build_json(result))} if form == "json" and not result.orphans else {}
+        project.records.confirm(project.files.observed(), outputs)
     return result
 
 
@@ -69,6 +64,7 @@ def report_build(context: Context, result: BuildResult, form: str) -> int:
 
         print_json(build_json(result))
     elif form in ("markdown", "github"):
+        from cacheunit_build.cli.pull_request_output import print_review
         from cacheunit_build.reports.build import build_markdown
 
         print_review(context, form, build_markdown(result), result)

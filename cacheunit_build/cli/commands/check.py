@@ -36,9 +36,11 @@ def check(context: Context, selection: Selection, form: str, *, jobs: int, prove
     project = context.project()
     result = None if selection else unchanged_check(project.files, project.records)
     if result is None:
+        from cacheunit_build.adapters.system.garbage import collect_garbage_rarely
         from cacheunit_build.builder.check import check as check_project
         from cacheunit_build.builder.chunks import BuildOptions
 
+        collect_garbage_rarely()
         with ProgressBar(context) as progress:
             options = BuildOptions(gate=lint_gate(), workers=context.workers(jobs), progress=progress)
             result = check_project(project.reopened().adapters, selection, options)
