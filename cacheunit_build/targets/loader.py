@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.settings import Settings
+    from cacheunit_build.domain.target import TokenizerSpec
 
 _SUFFIX = ".toml"
 _MOST_TARGETS = 1_000
@@ -45,6 +46,11 @@ put a system text in as it is, and tools one after the other, with nothing else 
 def known_targets() -> dict[str, Target]:
     """Returns the targets that come with the package, by name."""
     return dict(_known())
+
+
+def known_vocabularies() -> dict[str, TokenizerSpec]:
+    """Returns the vocabularies that an estimate may count with, by the name of their target."""
+    return {name: target.tokenizer for name, target in _known().items() if target.tokenizer is not None}
 
 
 @cache
