@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -42,8 +43,8 @@ class DaskCluster:
         """
         folders = ([] if python_path is None else [str(python_path)]) + PACKAGE_FOLDERS
         environment = {"PYTHONPATH": os.pathsep.join(folders)}
-        arguments = (self.address, "--nthreads", "1", *options)
-        return self._start(name, ("--name", name, *arguments), "Registered to:", module="worker", changed=environment)[0]
+        arguments = ("--name", name, self.address, "--nthreads", "1", *options)
+        return self._start(name, arguments, "Registered to:", module="worker", changed=environment)[0]
 
     def _start(
         self,
@@ -56,7 +57,7 @@ class DaskCluster:
     ) -> tuple[subprocess.Popen[str], str]:
         """Starts a program of dask; returns it and the line of its log that shows that it is ready."""
         folder = self._folder / name
-        folder.mkdir()
+        folder.mkdir(parents=True)
         environment = {
             **os.environ,
             "CACHEUNIT_CACHE_DIR": str(folder / "cache"),
@@ -66,7 +67,13 @@ class DaskCluster:
         }
         program = [sys.executable, "-P", "-m", f"distributed.cli.dask_{module}", "--no-dashboard", *options]
         process = subprocess.Popen(
-            program, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            program,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # so that a worker ends with its nanny
         )
         self._processes.append(process)
         assert process.stderr is not None
@@ -84,12 +91,11 @@ class DaskCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in reversed(self._processes):
-            process.send_signal(signal.SIGTERM)
-        for process in reversed(self._processes):
-            process.wait(timeout=20)
-        for drain in self._drains:
-            drain.join(timeout=20)
         for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        for process, drain in zip(self._processes, self._drains, strict=False):
+            process.wait(timeout=20)
+            drain.join(timeout=20)
             assert process.stderr is not None
             process.stderr.close()

@@ -196,9 +196,7 @@ class _Run:
         key = f"{self._build}-{self._submitted}"
         self._submitted += 1
         priority = 1 if attempt.rounds else 0  # so that the worker learns early what other chunks need too
-        future = self._executor.submit(
-            run_chunk, self._job, request, installed_software(), key=key, priority=priority
-        )
+        future = self._executor.submit(run_chunk, self._job, request, installed_software(), key=key, priority=priority)
         self._running[future] = (key, attempt)
         future.add_done_callback(self._done.put)
 
@@ -250,7 +248,8 @@ class _Run:
         """
         if attempt.alone and len(attempt.chunk) == 1:
             message = f"{lost} workers were lost one after the other while they built this prefix; {NOTHING_WRITTEN}"
-            raise fail(message, path=attempt.chunk[0][1], hint="the logs of the workers say why; perhaps memory ran out")
+            hint = "the logs of the workers say why; perhaps memory ran out"
+            raise fail(message, path=attempt.chunk[0][1], hint=hint)
         self._suspects += [replace(attempt, chunk=(manifest,), alone=True) for manifest in attempt.chunk]
 
     def _refuse_if_idle(self) -> None:

@@ -115,9 +115,7 @@ class Cluster:
         if self._client.status != "running":
             raise self.lost()
         try:
-            info = self._client.sync(
-                self._client.scheduler.identity, n_workers=-1, callback_timeout=CONNECT_SECONDS
-            )
+            info = self._client.sync(self._client.scheduler.identity, n_workers=-1, callback_timeout=CONNECT_SECONDS)
         except (OSError, TimeoutError, RuntimeError):
             raise self.lost() from None
         workers: dict[str, dict[str, Any]] = info["workers"]

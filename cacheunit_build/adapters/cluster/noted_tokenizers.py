@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError, Fault
@@ -75,10 +76,8 @@ def other_load(worker: str, loads: Loads, tokenizers: TokenizerLoader) -> Fault 
     for place, theirs in loads.items():
         if theirs is not None and place.sha256 is not None:
             continue
-        try:
+        with suppress(CacheunitError):
             here.load(place) if isinstance(place, TokenizerSpec) else here.package_file(place)
-        except CacheunitError:
-            pass
         ours = here.loads[place]
         if theirs != ours:
             message = f"worker {worker} has another {place}: {theirs or 'none'}, here {ours or 'none'}"

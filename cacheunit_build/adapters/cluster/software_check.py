@@ -52,8 +52,10 @@ def other_software(worker: str, theirs: Software) -> Fault | None:
 
 
 def _difference(package: str, theirs: tuple[str, str] | None, ours: tuple[str, str] | None) -> str:
-    if theirs is None or ours is None:
-        return f"{package} {theirs[1]}, not installed here" if theirs else f"no {package}, here {ours[1] if ours else ''}"
+    if ours is None:
+        return f"{package}, not installed here"
+    if theirs is None:
+        return f"no {package}, here {ours[1]}"
     if theirs[1] == ours[1]:
         return f"{package} {ours[1]} with other files than here"
     return f"{package} {theirs[1]}, here {ours[1]}"

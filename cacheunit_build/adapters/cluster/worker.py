@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cacheunit_build.adapters.cluster.noted_tokenizers import NotedTokenizers
 from cacheunit_build.adapters.cluster.sent_files import SentFiles
 from cacheunit_build.adapters.cluster.software_check import installed_software
-from cacheunit_build.domain.errors import CacheunitError, Fault
-from cacheunit_build.domain.protocols import EncoderLoader, WorkerFiles, WorkerInputs
+from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from cacheunit_build.adapters.cluster.noted_tokenizers import Loads
     from cacheunit_build.adapters.cluster.sent_files import Answers, Question
     from cacheunit_build.adapters.cluster.software_check import Software
-    from cacheunit_build.domain.protocols import Chunk, TokenizerLoader
+    from cacheunit_build.domain.errors import Fault
+    from cacheunit_build.domain.protocols import Chunk, EncoderLoader, TokenizerLoader, WorkerFiles, WorkerInputs
 
     OpenInputs = Callable[[WorkerFiles], WorkerInputs]
 
@@ -102,14 +102,15 @@ class _Build:
     def run(self, request: ChunkRequest) -> ChunkReply:
         """Builds a chunk."""
         self._files.add(request.answers)
+        value: Any = None
+        faults: tuple[Fault, ...] = ()
         try:
-            value, faults = self._builder()(request.chunk), ()
+            value = self._builder()(request.chunk)
         except CacheunitError as error:
-            value, faults = None, error.faults
+            faults = error.faults
         except Exception:
             if not self._files.has_missing:
                 raise
-            value, faults = None, ()
         missing = self._files.take_missing()
         if missing:  # what was read, parsed and loaded without these files is not to be used
             self._build_chunk = None

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 @worker_options
 @format_options("text", "json", "markdown", "github")
 @with_context
-def build(
-    context: Context, selection: Selection, form: str, *, jobs: int, scheduler: str | None, locked: bool
-) -> int:
+def build(context: Context, selection: Selection, form: str, *, jobs: int, scheduler: str | None, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
     project = context.project_to_build()
     result = None if selection or locked else _unchanged(project)
