@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -154,6 +155,7 @@ def _connect(address: str) -> Client:
     _silence_logs()
     warnings.simplefilter("ignore", VersionMismatchWarning)  # what decides bytes is compared here, by content
     try:
+        asyncio.run(asyncio.wait_for(_greet(address), CONNECT_SECONDS))
         return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="cacheunit")
     except (OSError, TimeoutError) as error:
         message = f"no dask scheduler answers at {address} within {CONNECT_SECONDS:g} s"
@@ -161,6 +163,15 @@ def _connect(address: str) -> Client:
     except (TypeError, ValueError, RuntimeError, ImportError) as error:
         reason = " ".join(str(error).split())
         raise fail(f"cannot connect to {address}: {reason}", hint=_TLS_HINT) from error
+
+
+async def _greet(address: str) -> None:
+    """Exchanges greetings with a scheduler: a client of distributed would wait for them without end."""
+    from distributed.comm import connect
+    from distributed.security import Security
+
+    comm = await connect(address, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
+    comm.abort()
 
 
 @contextmanager
