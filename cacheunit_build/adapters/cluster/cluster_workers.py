@@ -258,8 +258,8 @@ class _Run:
             self._cluster.refuse_if_idle()
         except CacheunitError as error:
             chunks = {key: attempt.chunk for key, attempt in self._running.values()}
-            suspects = [path for key in self._cluster.suspects(list(chunks))[:1] for _, path in chunks[key]]
+            suspects = [path for key in self._cluster.suspects(list(chunks)) for _, path in chunks[key]]
             if not suspects:
                 raise
-            hint = f"workers were lost while they built {', '.join(suspects)}"
+            hint = f"the workers that were lost had to build {', '.join(sorted(suspects))}"
             raise CacheunitError(*(replace(fault, hint=hint) for fault in error.faults)) from None

@@ -102,13 +102,13 @@ class Cluster:
         return fail(f"the connection to the scheduler at {self.address} was lost; {NOTHING_WRITTEN}")
 
     def suspects(self, keys: Sequence[str]) -> list[str]:
-        """Returns those of some tasks that were running when workers were lost, most often first."""
+        """Returns those of some tasks that workers had when they were lost: those for which that is so most often."""
         with suppress(OSError, TimeoutError, RuntimeError):
             story = self._client.sync(
                 self._client.scheduler.get_story, keys_or_stimuli=list(keys), callback_timeout=CONNECT_SECONDS
             )
             lost = [entry[0] for entry in story if entry[1] == "processing" and entry[2] not in ("memory", "erred")]
-            return sorted(set(lost), key=lambda key: (-lost.count(key), key))
+            return [key for key in keys if key in lost and lost.count(key) == max(map(lost.count, lost))]
         return []
 
     def _workers(self) -> dict[str, dict[str, Any]]:
