@@ -33,18 +33,21 @@ class DaskCluster:
         self.scheduler, line = self._start("scheduler", ("--host", "127.0.0.1", "--port", "0"), "Scheduler at:")
         self.address = line.split()[-1]
 
-    def start_worker(self, name: str, *options: str, python_path: Path | None = None) -> subprocess.Popen[str]:
+    def start_worker(
+        self, name: str, *options: str, python_path: Path | None = None, ready: str = "Registered to:"
+    ) -> subprocess.Popen[str]:
         """Starts a worker; returns when the scheduler knows it.
 
         Args:
             name: the name of its folder.
             options: options of its command line.
             python_path: a folder whose packages it prefers.
+            ready: what its log has to contain.
         """
         folders = ([] if python_path is None else [str(python_path)]) + PACKAGE_FOLDERS
         environment = {"PYTHONPATH": os.pathsep.join(folders)}
         arguments = ("--name", name, self.address, "--nthreads", "1", *options)
-        return self._start(name, arguments, "Registered to:", module="worker", changed=environment)[0]
+        return self._start(name, arguments, ready, module="worker", changed=environment)[0]
 
     def _start(
         self,

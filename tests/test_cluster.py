@@ -207,7 +207,7 @@ def test_a_project_that_refuses_code_is_refused_on_workers(cluster: DaskCluster,
 
 
 @pytest.mark.usefixtures("one_chunk_each")
-def test_a_lost_worker_changes_nothing_and_a_prefix_that_ends_every_worker_is_named(
+def test_a_lost_worker_changes_nothing_and_a_lost_scheduler_is_one_fault_of_a_program_that_ends(
     project: Project, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
@@ -215,39 +215,51 @@ def test_a_lost_worker_changes_nothing_and_a_prefix_that_ends_every_worker_is_na
     here = built_here(write_poison(project, mark=mark))
     unbuilt(project)
     mark.unlink()
-    with DaskCluster(tmp_path / "cluster", allowed_failures=1) as cluster:
-        workers = [cluster.start_worker(name) for name in ("one", "two")]
+    with DaskCluster(tmp_path / "cluster") as cluster:
+        workers = [cluster.start_worker(name, "--no-nanny") for name in ("one", "two")]
         project.build("--scheduler", cluster.address)
         assert mark.exists()
         assert (project.files(), record_of(project)) == here
+        assert [worker.poll() for worker in workers].count(None) == 1
 
         unbuilt(project)
-        write_poison(project)
-        error = refused(project, cluster.address)
-        assert error.startswith("error: prefixes/p6.yaml: 2 workers were lost one after the other"), error
-        assert all(worker.poll() is None for worker in workers)  # it is their children that were killed
+        before = write_poison(project, victim=cluster.scheduler.pid).files()
+        program = [sys.executable, "-m", "cacheunit_build", "-C", str(project.root), "-q", "build"]
+        ran = subprocess.run(
+            [*program, "--scheduler", cluster.address], capture_output=True, text=True, check=False, timeout=60
+        )
+    message = f"the connection to the scheduler at {cluster.address} was lost; nothing was written"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {message}\n")
+    assert project.files() == before
 
 
 @pytest.mark.usefixtures("one_chunk_each")
-def test_a_scheduler_that_ends_midway_is_a_fault(project: Project, tmp_path: Path) -> None:
-    with DaskCluster(tmp_path / "cluster") as cluster:
-        cluster.start_worker("one", "--no-nanny")
-        write_poison(project, victim=cluster.scheduler.pid)
+def test_a_prefix_that_ends_every_worker_is_named(project: Project, tmp_path: Path) -> None:
+    write_poison(project)
+    with DaskCluster(tmp_path / "cluster", allowed_failures=0) as cluster:
+        nanny = cluster.start_worker("one")  # it starts the worker again
         error = refused(project, cluster.address)
-    assert error.startswith(f"error: the connection to the scheduler at {cluster.address} was lost"), error
+        assert nanny.poll() is None
+    assert error.startswith("error: prefixes/p6.yaml: every worker that built this prefix alone was lost, 1 in a"), (
+        error
+    )
 
 
 @pytest.mark.usefixtures("one_chunk_each")
-def test_workers_that_end_and_do_not_come_back_are_a_fault_that_names_what_they_built(
+def test_a_cluster_where_no_worker_works_is_a_fault_that_names_what_the_lost_ones_had(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "WORKER_SECONDS", 0.5)
     monkeypatch.setattr(cluster_workers, "_SECONDS_BETWEEN_CHECKS", 0.1)
     with DaskCluster(tmp_path / "cluster") as cluster:
-        assert "has no workers, after 0.5 s" in refused(write_poison(project), cluster.address)
+        assert "has had no workers for 0.5 s" in refused(write_poison(project), cluster.address)
+        full = cluster.start_worker("full", "--no-nanny", "--memory-limit", "20MB", ready="Pausing worker")
+        assert "takes more work: tcp://127.0.0.1:" in refused(project, cluster.address)
+        full.kill()
+        full.wait()
         cluster.start_worker("one", "--no-nanny")
         error = refused(project, cluster.address)
-    assert "has no workers any more" in error
+    assert "has had no workers for 0.5 s" in error
     named = error.partition("hint: the workers that were lost had to build ")[2].strip().split(", ")
     assert "prefixes/p6.yaml" in named, error
     assert len(named) <= 2  # one that is built, and one that waits for it on the same worker
@@ -326,15 +338,3 @@ def test_jobs_and_scheduler_exclude_one_another(project: Project, monkeypatch: p
     monkeypatch.setenv("CACHEUNIT_SCHEDULER", "http://scheduler")
     assert "is not the address of a dask scheduler" in project.run("build").err
     project.build("--jobs", "1")
-
-
-def test_the_program_prints_one_fault_and_ends(project: Project, tmp_path: Path) -> None:
-    with DaskCluster(tmp_path / "cluster") as cluster:
-        cluster.start_worker("one", "--no-nanny")
-        write_poison(project, victim=cluster.scheduler.pid)
-        program = [sys.executable, "-m", "cacheunit_build", "-C", str(project.root), "-q", "build"]
-        ran = subprocess.run(
-            [*program, "--scheduler", cluster.address], capture_output=True, text=True, check=False, timeout=60
-        )
-    message = f"the connection to the scheduler at {cluster.address} was lost; nothing was written"
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {message}\n")

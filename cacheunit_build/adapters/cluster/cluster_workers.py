@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 50
 """How often a chunk may find that it needs more files: a template can include one that includes another one."""
 _SECONDS_BETWEEN_CHECKS = 1.0
+_CHUNKS_PER_WORKER = 2
+"""One that is built, and one that is on its way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,11 +167,13 @@ class _Run:
         self._done: SimpleQueue[Future[bytes]] = SimpleQueue()
         self._suspects: deque[_Attempt] = deque()
         self._submitted = 0
+        self._most = 0
+        self._counted_until = 0  # until then, the number of workers is not asked for again
 
     def results(self, chunks: Sequence[Chunk]) -> Iterator[Any]:
         """Yields the result of each chunk."""
-        for chunk in chunks:
-            self._submit(_Attempt(chunk=chunk, answers=self._answers_for(chunk)))
+        waiting = deque(chunks)
+        self._fill(waiting)
         while self._running:
             try:
                 future = self._done.get(timeout=_SECONDS_BETWEEN_CHECKS)
@@ -182,8 +186,21 @@ class _Run:
                 self._submit(self._with_missing(attempt, reply))
             elif reply is not None:
                 yield reply.value
-            if not self._running and self._suspects:
-                self._submit(self._suspects.popleft())
+            self._fill(waiting)
+
+    def _fill(self, waiting: deque[Chunk]) -> None:
+        """Has as many chunks built as keep all workers busy, and what may have ended workers at last, one by one.
+
+        Few are on their way at once, since dask suspects all that a worker has when it is lost.
+        """
+        if self._submitted >= self._counted_until:
+            self._most = self._cluster.worker_count * _CHUNKS_PER_WORKER
+            self._counted_until = self._submitted + self._most
+        while waiting and len(self._running) < self._most:
+            chunk = waiting.popleft()
+            self._submit(_Attempt(chunk=chunk, answers=self._answers_for(chunk)))
+        if not self._running and self._suspects:
+            self._submit(self._suspects.popleft())
 
     def _answers_for(self, chunk: Chunk) -> dict[Question, Answer]:
         """Returns the manifests of a chunk, and what they alone read the last time."""
@@ -247,7 +264,7 @@ class _Run:
             CacheunitError: it was a single one, with nothing beside it.
         """
         if attempt.alone and len(attempt.chunk) == 1:
-            message = f"{lost} workers were lost one after the other while they built this prefix; {NOTHING_WRITTEN}"
+            message = f"every worker that built this prefix alone was lost, {lost} in a row; {NOTHING_WRITTEN}"
             hint = "the logs of the workers say why; perhaps memory ran out"
             raise fail(message, path=attempt.chunk[0][1], hint=hint)
         self._suspects += [replace(attempt, chunk=(manifest,), alone=True) for manifest in attempt.chunk]

@@ -23,6 +23,7 @@ CONNECT_SECONDS = 5.0
 """How long a scheduler may take to answer."""
 WORKER_SECONDS = 30.0
 """How long a cluster may be without a worker that works: pods take some time to start."""
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 NOTHING_WRITTEN = "nothing was written"
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]@]+):([0-9]{1,5})")
@@ -92,7 +93,8 @@ class Cluster:
         if now - self._idle_since < WORKER_SECONDS:
             return
         if not workers:
-            raise fail(f"the cluster at {self.address} has no workers any more; {NOTHING_WRITTEN}")
+            message = f"the cluster at {self.address} has had no workers for {WORKER_SECONDS:g} s; {NOTHING_WRITTEN}"
+            raise fail(message, hint=f'start one: "dask worker {self.address}"')
         addresses = ", ".join(sorted(workers))
         message = f"no worker of the cluster at {self.address} takes more work: {addresses}; {NOTHING_WRITTEN}"
         raise fail(message, hint="a worker pauses when its memory is used up, or when its disk is full")
@@ -123,11 +125,10 @@ class Cluster:
         return workers
 
     def _wait_for_workers(self) -> None:
-        try:
-            self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
-        except TimeoutError:
-            message = f"the cluster at {self.address} has no workers, after {WORKER_SECONDS:g} s"
-            raise fail(message, hint=f'start one: "dask worker {self.address}"') from None
+        self.refuse_if_idle()
+        while self._idle_since is not None:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            self.refuse_if_idle()
 
     def _check_software(self) -> None:
         """Raises a fault for the first worker that has other software; later ones are checked with each chunk."""
