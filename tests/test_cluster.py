@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
     from conftest import CommandResult, Project
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="the tests send signals"),
+]
 
 SAME_AS_HERE = [
     *("data-missing", "data-path-links-out", "example-template-missing", "frame-encoder-missing"),
@@ -338,3 +341,22 @@ def test_jobs_and_scheduler_exclude_one_another(project: Project, monkeypatch: p
     monkeypatch.setenv("CACHEUNIT_SCHEDULER", "http://scheduler")
     assert "is not the address of a dask scheduler" in project.run("build").err
     project.build("--jobs", "1")
+
+
+def test_without_the_extra_its_name_is_said(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert 'pip install "cacheunit-build[dask]"' in refused(write_project(project), "tcp://127.0.0.1:1")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_of_a_worker_is_a_fault(
+    cluster: DaskCluster, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_with_full_disk(*_: object) -> None:
+        from pathlib import Path
+
+        Path("/dev/full").write_bytes(b"more")
+
+    monkeypatch.setattr(cluster_workers, "run_chunk", run_with_full_disk)
+    error = refused(write_project(project), cluster.address)
+    assert error == "error: a worker failed: OSError: [Errno 28] No space left on device; nothing was written\n"

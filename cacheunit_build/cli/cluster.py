@@ -10,20 +10,24 @@ from cacheunit_build.adapters.cluster.worker import SentInputs
 from cacheunit_build.domain.file_names import COUNTS_FILE, SETTINGS_FILES
 
 if TYPE_CHECKING:
-    from cacheunit_build.cli.context import Context
+    from collections.abc import Callable
+
     from cacheunit_build.domain.protocols import RecordStore, WorkerFiles, WorkerInputs, Workers
 
 
-def cluster_workers(context: Context, address: str, records: RecordStore) -> Workers:
+def cluster_workers(
+    address: str, files: Callable[[], WorkerFiles], records: RecordStore, *, no_project_code: bool
+) -> Workers:
     """Returns the workers of a cluster.
 
     Args:
-        context: where the command runs.
         address: the address of the scheduler.
+        files: opens the files of the project.
         records: what the last build recorded.
+        no_project_code: whether the command line refuses the Python encoders that a project names.
     """
-    open_inputs = partial(_open_on_worker, no_project_code=context.no_project_code)
-    return ClusterWorkers(address, context.files, partial(_shared_sources, records), open_inputs)
+    open_inputs = partial(_open_on_worker, no_project_code=no_project_code)
+    return ClusterWorkers(address, files, partial(_shared_sources, records), open_inputs)
 
 
 def _shared_sources(records: RecordStore, files: WorkerFiles) -> SharedSources:

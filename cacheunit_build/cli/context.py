@@ -102,7 +102,7 @@ class Context:
         if scheduler is not None:
             from cacheunit_build.cli.cluster import cluster_workers
 
-            return cluster_workers(self, scheduler, records)
+            return cluster_workers(scheduler, self.files, records, no_project_code=self.no_project_code)
         if count == 1:
             return None
         from functools import partial
