@@ -234,6 +234,7 @@ def test_a_lost_worker_changes_nothing_and_a_lost_scheduler_is_one_fault_of_a_pr
     message = f"the connection to the scheduler at {cluster.address} was lost; nothing was written"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {message}\n")
     assert project.files() == before
+    assert not project.path("build").exists()  # nor are there empty folders
 
 
 @pytest.mark.usefixtures("one_chunk_each")
