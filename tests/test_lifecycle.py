@@ -851,3 +851,13 @@ def test_a_file_is_not_called_restored_if_another_build_swept_its_former_bytes(
         atomic_commit.commit(tmp_path, {"build/changed": b"new"}, ["build/removed"], b"{}")
     hint = caught.value.faults[0].hint or ""
     assert ('"build/changed"' in hint, '"build/removed"' in hint, "as it was" in hint) == (True, True, False)
+
+
+def test_no_folder_stays_of_what_several_workers_staged_and_is_discarded(tmp_path: Path) -> None:
+    files = DiskFiles(tmp_path)
+    staged = [files.stage({f"build/deep/{name}.txt": b"text\n"}) for name in ("a", "b")]
+    files.discard(staged)
+    assert list(tmp_path.iterdir()) == []
+    inner_first = [files.stage({"build/deep/a.txt": b"text\n"}), files.stage({"build/b.txt": b"text\n"})]
+    files.discard(reversed(inner_first))
+    assert list(tmp_path.iterdir()) == []

@@ -92,8 +92,18 @@ class Context:
         """Returns the adapters of the project."""
         return self.project().adapters
 
-    def workers(self, count: int) -> Workers | None:
-        """Returns processes that build; None where there would be only one."""
+    def workers(self, count: int, scheduler: str | None, records: BuildCache) -> Workers | None:
+        """Returns what builds: a cluster, or processes of this machine; None where there would be only one.
+
+        Args:
+            count: the number of processes.
+            scheduler: the address of the scheduler of a cluster.
+            records: what the last build recorded.
+        """
+        if scheduler is not None:
+            from cacheunit_build.cli.cluster import cluster_workers
+
+            return cluster_workers(scheduler, self.files, records, no_project_code=self.no_project_code)
         if count == 1:
             return None
         from functools import partial
@@ -207,12 +217,9 @@ def _refuse_other_release(files: DiskFiles) -> None:
 def _tokenizer_loader(files: DiskFiles, records: BuildCache) -> LocalTokenizerLoader:
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.adapters.tokenizers.vocabulary_cache import VocabularyCache
-    from cacheunit_build.domain.lazy_mapping import LazyMapping
-    from cacheunit_build.targets.loader import known_targets
+    from cacheunit_build.targets.loader import known_vocabularies
 
-    known = known_targets()
-    specs = LazyMapping(known, lambda name: known[name].tokenizer)
-    return LocalTokenizerLoader(files.read, specs, VocabularyCache(records.vocabularies))
+    return LocalTokenizerLoader(files.read, known_vocabularies(), VocabularyCache(records.vocabularies))
 
 
 def _unchanged_outputs(records: Sequence[ArtifactRecord]) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from cacheunit_build.cli.completion import complete_name, complete_target
 from cacheunit_build.domain.selection import Selection
@@ -42,12 +43,20 @@ def _available_cores() -> int:
 
 
 format_option = format_options("text", "json")
-jobs_option = click.option(
+_jobs_option = click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=1),
     default=_available_cores(),
     help="Number of processes that compile. Default: number of CPU cores.",
+)
+_SCHEDULER_VARIABLE = "CACHEUNIT_SCHEDULER"
+_scheduler_option = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    envvar=_SCHEDULER_VARIABLE,
+    help="Compile on the dask cluster with this scheduler, such as tcp://scheduler:8786. Needs the extra dask. "
+    f"Or set {_SCHEDULER_VARIABLE}.",
 )
 price_option = click.option(
     "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."
@@ -63,6 +72,24 @@ targets_option = click.option(
 since_option = click.option(
     "--changed-since", "since", metavar="REV", help="Only prefixes with inputs that changed since this revision of git."
 )
+
+
+def worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options `--jobs` and `--scheduler` to a command, of which only one can be given.
+
+    `--jobs` on the command line wins over a scheduler of the environment.
+    """
+
+    @wraps(command)
+    def run(*arguments: Any, scheduler: str | None, **options: Any) -> Any:  # noqa: ANN401 - what click passes
+        source = click.get_current_context().get_parameter_source
+        if source("jobs") is ParameterSource.COMMANDLINE and scheduler is not None:
+            if source("scheduler") is ParameterSource.COMMANDLINE:
+                raise click.UsageError("--jobs and --scheduler exclude one another")
+            scheduler = None
+        return command(*arguments, scheduler=scheduler, **options)
+
+    return _jobs_option(_scheduler_option(run))
 
 
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from cacheunit_build.domain.settings import Settings
+    from cacheunit_build.domain.target import TokenizerSpec
 
 _SUFFIX = ".toml"
 _MOST_TARGETS = 1_000
@@ -46,6 +47,12 @@ put a system text in as it is, and tools one after the other, with nothing else 
 def known_targets() -> Mapping[str, Target]:
     """Returns the targets that come with the package, by name. Each is read when it is first asked for."""
     return _known()
+
+
+def known_vocabularies() -> Mapping[str, TokenizerSpec | None]:
+    """Returns the vocabularies of the known targets, by target, each read when it is asked for."""
+    known = known_targets()
+    return LazyMapping(known, lambda name: known[name].tokenizer)
 
 
 @cache

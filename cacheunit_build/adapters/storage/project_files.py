@@ -202,10 +202,10 @@ class DiskFiles:
 
     def discard(self, staged: Iterable[StagedFiles]) -> None:
         """Removes the temporary files of what is not to be moved into place, and the folders created for them."""
+        stager = Stager(str(self.root))
         for item in staged:
-            stager = Stager(str(self.root))
             stager.adopt(item)
-            stager.discard()
+        stager.discard()
 
     def commit(
         self,

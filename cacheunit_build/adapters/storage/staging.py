@@ -110,7 +110,8 @@ class Stager:
             if path not in moved:
                 with contextlib.suppress(OSError):
                     os.unlink(f"{self._root}/{temporary}")
-        self.remove_empty(reversed(self.folders))
+        # Several processes may have created them: inner folders have the longer paths.
+        self.remove_empty(sorted(self.folders, key=len, reverse=True))
 
     def remove_empty(self, folders: Iterable[str]) -> None:
         """Removes those of some folders that are empty; inner ones must come first."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     VocabularyState = list[Any]
 
-_DISTRIBUTIONS = {
+DISTRIBUTIONS = {
     "cacheunit_build": "cacheunit_build",
     "jinja2": "jinja2",
     "markupsafe": "markupsafe",
@@ -55,7 +55,7 @@ def software() -> dict[str, str]:
     Raises:
         OSError: a package cannot be read.
     """
-    origins = {name: module_origin(name) for name in _DISTRIBUTIONS}
+    origins = {name: module_origin(name) for name in DISTRIBUTIONS}
     hashes = {name: _hash_of_package(name, origin) for name, origin in origins.items() if origin}
     return {"python": f"{sys.implementation.name} {sys.version_info[:]}", **hashes}
 
@@ -63,7 +63,7 @@ def software() -> dict[str, str]:
 def _hash_of_package(name: str, origin: str) -> str:
     package = os.path.dirname(origin)
     folder = os.path.dirname(package)
-    record = _records_in(folder).get(_DISTRIBUTIONS[name])
+    record = _records_in(folder).get(DISTRIBUTIONS[name])
     lines = None if record is None else _recorded_lines(f"{folder}/{record}/RECORD")
     if not lines:
         lines = list(_computed_lines(package, os.path.basename(package)))

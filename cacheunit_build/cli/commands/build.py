@@ -8,7 +8,7 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_options, jobs_option, selection_options
+from cacheunit_build.cli.options import format_options, selection_options, worker_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 @click.command()
 @selection_options
 @click.option("--locked", is_flag=True, help="Write only artifacts that match the lock, and never the lock.")
-@jobs_option
+@worker_options
 @format_options("text", "json", "markdown", "github")
 @with_context
-def build(context: Context, selection: Selection, form: str, *, jobs: int, locked: bool) -> int:
+def build(context: Context, selection: Selection, form: str, *, jobs: int, scheduler: str | None, locked: bool) -> int:
     """Compile what changed, write artifacts, then the lock."""
     project = context.project_to_build()
     result = None if selection or locked else _unchanged(project, form)
@@ -34,7 +34,8 @@ def build(context: Context, selection: Selection, form: str, *, jobs: int, locke
 
         collect_garbage_rarely()
         with ProgressBar(context) as progress:
-            options = BuildOptions(gate=lint_gate(), workers=context.workers(jobs), progress=progress)
+            workers = context.workers(jobs, scheduler, project.records)
+            options = BuildOptions(gate=lint_gate(), workers=workers, progress=progress)
             result = build_project(project.adapters, selection, options, locked=locked)
     if result.written or result.lock == "written":
         from cacheunit_build.cli.ignored_files import remark_ignored

@@ -9,7 +9,7 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_options, jobs_option, selection_options
+from cacheunit_build.cli.options import format_options, selection_options, worker_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_code_quality, print_review
 
@@ -20,14 +20,23 @@ if TYPE_CHECKING:
 
 @click.command()
 @selection_options
-@jobs_option
+@worker_options
 @click.option(
     "--prove", is_flag=True, help="Build copies without a cache, under other conditions, and compare all bytes."
 )
 @click.option("--require-counts", is_flag=True, help="Fail on estimates, and list them.")
 @format_options("text", "json", "markdown", "github", "gitlab")
 @with_context
-def check(context: Context, selection: Selection, form: str, *, jobs: int, prove: bool, require_counts: bool) -> int:
+def check(
+    context: Context,
+    selection: Selection,
+    form: str,
+    *,
+    jobs: int,
+    scheduler: str | None,
+    prove: bool,
+    require_counts: bool,
+) -> int:
     """Compile in memory and compare with the lock and build/. Nothing is written."""
     if prove and selection:
         raise click.UsageError("--prove is about the whole project: leave out names and --target")
@@ -42,7 +51,8 @@ def check(context: Context, selection: Selection, form: str, *, jobs: int, prove
 
         collect_garbage_rarely()
         with ProgressBar(context) as progress:
-            options = BuildOptions(gate=lint_gate(), workers=context.workers(jobs), progress=progress)
+            workers = context.workers(jobs, scheduler, project.records)
+            options = BuildOptions(gate=lint_gate(), workers=workers, progress=progress)
             result = check_project(project.reopened().adapters, selection, options)
     if prove and not result.faults:
         from cacheunit_build.adapters.system.isolated_rebuild import IsolatedRebuild
