@@ -41,6 +41,13 @@ class PrefixRecord:
         """Returns whether no input changed; `fingerprint_of` returns the present fingerprint of a file."""
         return all(fingerprint_of(path) == fingerprint for path, fingerprint in self.inputs.items())
 
+    def locked_files(self, folder: str) -> dict[str, str]:
+        """Returns path -> fingerprint of the files of its artifacts in the build folder."""
+        files: dict[str, str] = {}
+        for artifact in self.artifacts:
+            files |= locked_files(artifact.key, artifact.entry, folder)
+        return files
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRecord:
@@ -103,8 +110,8 @@ class BuildRecord:
     def artifact_files(self) -> dict[str, str]:
         """Returns path -> fingerprint of every file that belongs into the build folder."""
         files: dict[str, str] = {}
-        for artifact in self.artifacts:
-            files |= locked_files(artifact.key, artifact.entry, self.folders[2])
+        for prefix in self.prefixes.values():
+            files |= prefix.locked_files(self.folders[2])
         return files
 
     def all_files(self) -> dict[str, str | None] | None:
@@ -153,6 +160,21 @@ def record_data(record: BuildRecord) -> dict[str, Any]:
         "identities": [identity_data(identity) for identity in identities],
         "prefixes": prefixes,
     }
+
+
+def prefix_data(prefix: PrefixRecord) -> dict[str, Any]:
+    """Returns the record of one manifest as JSON values that need no others."""
+    identities: list[TargetIdentity] = []
+    data = _prefix_data(prefix, identities)
+    return {"record": data, "identities": [identity_data(identity) for identity in identities]}
+
+
+def parse_prefix(data: Any) -> PrefixRecord | None:  # noqa: ANN401 - JSON that anybody may have written
+    """Returns the record in JSON values as `prefix_data` returns them, None where they are not one."""
+    try:
+        return _parse_prefix(data["record"], [identity_from(identity) for identity in data["identities"]])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def _prefix_data(prefix: PrefixRecord, identities: list[TargetIdentity]) -> dict[str, Any]:

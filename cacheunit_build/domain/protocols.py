@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.build_record import BuildRecord
     from cacheunit_build.domain.package_file import PackageFile
     from cacheunit_build.domain.prompt import Conversation
+    from cacheunit_build.domain.remote_cache import CacheableManifest, CachedManifest, RemoteUse
     from cacheunit_build.domain.target import TokenizerSpec
 
 ProgressCallback = Callable[[int, int], None]
@@ -185,6 +186,42 @@ class RecordStore(Protocol):
             record: the record.
             vocabularies: the sources of the vocabularies from outside of the project, with the sha256 of each file.
             observed: path -> fingerprint and stat of the project's files that it read or wrote.
+        """
+
+
+class RemoteCache(Protocol):
+    """A cache of results that many machines share. It may fail at any time: then it has nothing.
+
+    Nothing that is wrong with it raises: a run without it gives the same bytes.
+    """
+
+    @property
+    def writes(self) -> bool:
+        """Whether results are stored in it, so that their bytes are worth keeping until then."""
+
+    @property
+    def use(self) -> RemoteUse:
+        """What it did so far."""
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What the user should know about it, at the end: why it was not used, or not for everything."""
+
+    def find(
+        self, manifests: Sequence[CacheableManifest], fingerprint_of: Callable[[str], str | None]
+    ) -> Mapping[str, CachedManifest]:
+        """Returns the results that it has, by the path of the manifest. Takes a bounded time, see docs/remote.md.
+
+        Args:
+            manifests: the manifests, the more at once the better.
+            fingerprint_of: returns the present fingerprint of a file; it is called from several threads.
+        """
+
+    def store(self, results: Iterable[CachedManifest]) -> None:
+        """Stores the results of manifests that were compiled completely and without faults, if it is to be written.
+
+        Args:
+            results: taken one by one, so that not all of them need be in memory.
         """
 
 
