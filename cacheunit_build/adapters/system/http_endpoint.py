@@ -12,7 +12,8 @@ from urllib.parse import unquote
 from urllib.request import getproxies
 
 from cacheunit_build.adapters.system.api_url import KEY_HINT, base_url
-from cacheunit_build.adapters.system.http_client import AnswerError, HttpClient
+from cacheunit_build.adapters.system.http_answer import AnswerError
+from cacheunit_build.adapters.system.http_client import HttpClient
 from cacheunit_build.adapters.system.secret_mask import SecretMask
 from cacheunit_build.domain.endpoint import LimitReachedError, RequestRefusedError
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from cacheunit_build.adapters.system.http_client import Answer
+    from cacheunit_build.adapters.system.http_answer import Answer
     from cacheunit_build.domain.endpoint_route import EndpointRoute
 
 _MAX_TRIES = 4
