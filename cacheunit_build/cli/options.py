@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+NO_REMOTE_VARIABLE = "CACHEUNIT_NO_REMOTE"
+"""The environment variable that refuses the remote cache."""
+
+
 def format_options(*forms: str) -> Callable[[Any], Any]:
     """Returns the option for the report format; the first of `forms` is the default."""
     return click.option(
@@ -41,6 +45,12 @@ jobs_option = click.option(
     type=click.IntRange(min=1),
     default=os.cpu_count() or 1,
     help="Number of threads that compile. Default: number of CPU cores.",
+)
+no_remote_option = click.option(
+    "--no-remote",
+    is_flag=True,
+    envvar=NO_REMOTE_VARIABLE,
+    help=f"Do not use the remote cache: compile everything here. Or set {NO_REMOTE_VARIABLE}=1.",
 )
 price_option = click.option(
     "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."

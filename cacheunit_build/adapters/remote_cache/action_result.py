@@ -60,9 +60,7 @@ def parse_action_result(data: bytes) -> ActionResult | None:
     Fields that others add, as bazel-remote adds the address of a client, are left out.
     """
     try:
-        fields = list(_fields(data))
-        stdout = [value for number, value in fields if number == _STDOUT_RAW and isinstance(value, bytes)]
-        files = [value for number, value in fields if number == _OUTPUT_FILES and isinstance(value, bytes)]
+        stdout, files = _bytes_fields(data, _STDOUT_RAW), _bytes_fields(data, _OUTPUT_FILES)
         return ActionResult(stdout=stdout[-1] if stdout else b"", blob=_blob(files[0]) if files else None)
     except (ValueError, IndexError):
         return None
@@ -70,17 +68,17 @@ def parse_action_result(data: bytes) -> ActionResult | None:
 
 def _blob(output_file: bytes) -> BlobDigest:
     """Returns the digest of an output file; raises ValueError or IndexError where it has none."""
-    digest = dict(_fields(bytes(dict(_fields(output_file))[_DIGEST]))) if _has(output_file, _DIGEST) else {}
-    sha256, size = digest.get(_HASH, b""), digest.get(_SIZE, 0)
-    text = sha256.decode("ascii") if isinstance(sha256, bytes) else ""
-    if not is_digest(text) or not isinstance(size, int) or size > _MOST_SIZE:
+    digest = _bytes_fields(output_file, _DIGEST)[-1]
+    sha256 = _bytes_fields(digest, _HASH)[-1].decode("ascii")
+    size = [0, *(value for number, value in _fields(digest) if number == _SIZE and isinstance(value, int))][-1]
+    if not is_digest(sha256) or size > _MOST_SIZE:
         raise ValueError("not a digest")
-    return BlobDigest(sha256=text, size=size)
+    return BlobDigest(sha256=sha256, size=size)
 
 
-def _has(message: bytes, number: int) -> bool:
-    """Returns whether a message has a field that is a message."""
-    return any(found == number and isinstance(value, bytes) for found, value in _fields(message))
+def _bytes_fields(message: bytes, number: int) -> list[bytes]:
+    """Returns the values of a field of bytes, text or messages, in their order."""
+    return [value for found, value in _fields(message) if found == number and isinstance(value, bytes)]
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

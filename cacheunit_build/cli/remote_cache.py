@@ -1,0 +1,50 @@
+"""Opens the remote cache that the settings or the environment name."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cacheunit_build.domain.errors import CacheunitError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cacheunit_build.adapters.remote_cache.remote import HttpRemoteCache
+
+
+def open_remote_cache(read: Callable[[str], bytes | None], *, refused: bool = False) -> HttpRemoteCache | None:
+    """Returns the remote cache of a project; None where there is none, or the command line refuses it.
+
+    Args:
+        read: returns the bytes of a file of the project.
+        refused: whether the command line refuses it.
+
+    Raises:
+        CacheunitError: an environment variable is not valid.
+    """
+    if refused:
+        return None
+    from cacheunit_build.adapters.remote_cache.access import URL_VARIABLE, remote_access
+
+    setting = "" if URL_VARIABLE in os.environ else _setting(read)
+    access = remote_access(setting, os.environ)
+    if access is None:
+        return None
+    from cacheunit_build.adapters.remote_cache.remote import HttpRemoteCache
+
+    return HttpRemoteCache(access)
+
+
+def _setting(read: Callable[[str], bytes | None]) -> str:
+    """Returns the URL in the settings; empty where there is none, or a fault that the command reports."""
+    from cacheunit_build.domain.settings_file import find_settings
+    from cacheunit_build.domain.web_address import remote_cache_problem
+
+    try:
+        document, _ = find_settings(read("pyproject.toml"), read("cacheunit.toml"))
+    except CacheunitError:
+        return ""
+    table = document.value.get("cache") if isinstance(document.value, dict) else None
+    url = table.get("remote") if isinstance(table, dict) else None
+    return url if isinstance(url, str) and url and remote_cache_problem(url) is None else ""
