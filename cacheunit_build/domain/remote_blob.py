@@ -101,11 +101,12 @@ def _is_of(record: PrefixRecord, manifest: CacheableManifest, inputs: Mapping[st
     """Returns whether a build of this manifest from these files could have made a record."""
     known = manifest.context.identities
     keys = [artifact.key for artifact in record.artifacts]
-    looked_for = {lookup.path for artifact in record.artifacts for lookup in artifact.lookups}
+    looked_for = [{lookup.path for lookup in artifact.lookups} for artifact in record.artifacts]
     plans = [artifact.plan for artifact in record.artifacts]
     return (
-        record.inputs == inputs == {path: inputs.get(path) for path in looked_for}
+        record.inputs == inputs == {path: inputs.get(path) for path in set().union(*looked_for)}
         and inputs.get(manifest.path) == manifest.fingerprint
+        and all(manifest.path in paths for paths in looked_for)
         and bool(keys)
         and len(set(keys)) == len(keys)
         and all(prefix.partition("@")[0] == manifest.name for prefix, _ in keys)

@@ -49,7 +49,9 @@ class ActionResult:
         """Returns it in wire format, with its fields in the order of their numbers."""
         data = b""
         if self.blob is not None:
-            digest = _field(_HASH, self.blob.sha256.encode()) + _varint(_SIZE << 3 | _VARINT) + _varint(self.blob.size)
+            digest = _field(_HASH, self.blob.sha256.encode())
+            if self.blob.size:  # a number of 0 is left out
+                digest += _varint(_SIZE << 3 | _VARINT) + _varint(self.blob.size)
             data += _field(_OUTPUT_FILES, _field(_PATH, _BLOB_PATH) + _field(_DIGEST, digest))
         return data + _field(_STDOUT_RAW, self.stdout) if self.stdout else data
 
