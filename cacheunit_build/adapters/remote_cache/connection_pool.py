@@ -35,6 +35,7 @@ class ConnectionPool:
 
     def __init__(self, server: Server) -> None:
         self._connections = [Connection(server) for _ in range(CONNECTIONS)]
+        self._is_left_behind = False
 
     def run(self, jobs: Iterable[Job], may_go_on: Callable[[], bool], count: int = CONNECTIONS) -> bool:
         """Runs each job with one of the connections; returns whether all threads ended.
@@ -56,14 +57,15 @@ class ConnectionPool:
                 if not goes_on or connection.overdue(now):
                     connection.abort()
             if any(connection.overdue(now) > _GRACE for connection in connections) or run.stopped_for(now) > _GRACE:
+                self._is_left_behind = True
                 return False
         if run.error is not None:
             raise run.error
         return True
 
     def close(self) -> None:
-        """Closes all connections; no run may be going on."""
-        for connection in self._connections:
+        """Closes all connections, unless a thread that was left behind may still use one. No run may be going on."""
+        for connection in () if self._is_left_behind else self._connections:
             connection.close()
 
 

@@ -56,6 +56,8 @@ class Health:
     def failed(self, reason: str, subject: Subject = "read") -> None:
         """Notes a lookup without a usable answer; drops the remote after some of them in a row."""
         with self._lock:
+            if self.is_dropped:  # which aborts the requests that are going on
+                return
             self._failures_in_row += 1
             self.remark(subject, f"{{remote}} failed: {reason}")
             if self._failures_in_row >= MOST_FAILURES:
@@ -68,6 +70,8 @@ class Health:
 
     def stop_writing(self, reason: str) -> None:
         """Notes a refused request to store something; nothing more is stored."""
+        if self.is_dropped:
+            return
         self.may_write = False
         self.remark("write", f"nothing more is stored in {{remote}}: {reason}")
 

@@ -88,7 +88,7 @@ class HttpRemoteCache:
             if not self._pool.run(jobs, goes_on, min(CONNECTIONS, len(manifests))):
                 self._health.unstoppable()
         with self._lock:
-            results = dict(found)
+            results = {item.path: found[item.path] for item in manifests if item.path in found}
         missing = len(manifests) - len(results)
         self._use = replace(self._use, found=self._use.found + len(results), missing=self._use.missing + missing)
         return results
@@ -113,8 +113,7 @@ class HttpRemoteCache:
 
     def close(self) -> None:
         """Closes all connections."""
-        if not self._health.is_dropped:
-            self._pool.close()
+        self._pool.close()
 
     def _find(
         self, reader: _Reader, manifest: CacheableManifest, fingerprint_of: FingerprintOf
