@@ -229,12 +229,14 @@ def test_the_command_line_opens_what_the_settings_name(monkeypatch: pytest.Monke
     assert cache is not None
     assert cache.named_by_checkout
     assert open_remote_cache(files.get, refused=True) is None
+    assert open_remote_cache(files.get, verifies=True) is None
     monkeypatch.setenv("CACHEUNIT_REMOTE_CACHE", "")
     assert open_remote_cache(files.get) is None
     monkeypatch.setenv("CACHEUNIT_REMOTE_CACHE", "http://127.0.0.1:9")
-    other = open_remote_cache(files.get)
-    assert other is not None
-    assert not other.named_by_checkout
+    for verifies in (False, True):
+        other = open_remote_cache(files.get, verifies=verifies)
+        assert other is not None
+        assert not other.named_by_checkout
 
 
 @pytest.mark.parametrize("settings", ["", "cache = 1", "[cache]\nremote = 1", '[cache]\nremote = "http://x"', "[["])

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from cacheunit_build.adapters.remote_cache.remote import HttpRemoteCache
 
 
-def open_remote_cache(read: Callable[[str], bytes | None], *, refused: bool = False) -> HttpRemoteCache | None:
+def open_remote_cache(
+    read: Callable[[str], bytes | None], *, refused: bool = False, verifies: bool = False
+) -> HttpRemoteCache | None:
     """Returns the remote cache of a project; None where there is none, or the command line refuses it.
 
     Args:
         read: returns the bytes of a file of the project.
         refused: whether the command line refuses it.
+        verifies: whether the command vouches for the checkout, which then cannot name what it is compared with: only
+            the environment can.
 
     Raises:
         CacheunitError: an environment variable is not valid.
@@ -27,7 +31,7 @@ def open_remote_cache(read: Callable[[str], bytes | None], *, refused: bool = Fa
         return None
     from cacheunit_build.adapters.remote_cache.access import URL_VARIABLE, remote_access
 
-    setting = "" if URL_VARIABLE in os.environ else _setting(read)
+    setting = "" if verifies or URL_VARIABLE in os.environ else _setting(read)
     access = remote_access(setting, os.environ)
     if access is None:
         return None
