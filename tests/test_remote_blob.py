@@ -195,6 +195,19 @@ def test_a_result_of_another_target_state_is_none() -> None:
     assert unpack(packed(cached), manifest(context=other), cached.record.inputs) is None
 
 
+def test_a_result_of_another_state_of_its_manifest_is_none() -> None:
+    cached = result(manifest())
+    edited = replace(cached.manifest, fingerprint=fingerprint(b"edited"))
+    assert unpack(packed(cached), edited, cached.record.inputs) is None
+
+
+def test_a_file_with_other_bytes_than_its_lock_entry_is_none() -> None:
+    cached = result(manifest(), text=b"Never say no.")
+    blob = zlib.decompress(packed(cached).partition(b"\n")[2])
+    changed = b"cacheunit 1\n" + zlib.compress(blob.replace(b"Never say no.", b"Always say no"))
+    assert unpack(changed, cached.manifest, cached.record.inputs) is None
+
+
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "no artifacts": lambda head: head["record"]["record"]["artifacts"].clear(),
     "an artifact twice": lambda head: head["record"]["record"]["artifacts"].append(
@@ -410,6 +423,19 @@ def test_fields_that_a_server_adds_are_left_out(entry: ActionResult, worker: str
     message.execution_metadata.worker = worker
     message.exit_code = exit_code
     assert parse_action_result(message.SerializeToString()) == entry
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        BlobDigest(sha256="../../../" + "a" * 55, size=1),
+        BlobDigest(sha256="A" * 64, size=1),
+        BlobDigest(sha256="", size=1),
+        BlobDigest(sha256=DIGEST.sha256, size=1 << 63),
+    ],
+)
+def test_an_entry_whose_digest_is_none_is_no_entry(blob: BlobDigest) -> None:
+    assert parse_action_result(ActionResult(blob=blob).to_bytes()) is None
 
 
 @given(st.binary(max_size=60))

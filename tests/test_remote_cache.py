@@ -304,6 +304,13 @@ def half(request: Request) -> bool:
     return True
 
 
+def no_body(request: Request) -> bool:
+    """Breaks off behind the headers."""
+    request.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    request.close_connection = True
+    return True
+
+
 def reset(request: Request) -> bool:
     """Breaks off without an answer."""
     request.reset()
@@ -317,6 +324,7 @@ FAULTS: dict[str, tuple[Callable[[Request], bool], str]] = {
     "slow headers": (dribbling_headers, "no whole answer within 0.3 s"),
     "an endless body": (endless, "it answers with more than 1 MiB"),
     "half an answer": (half, "it closed the connection before the end of an answer"),
+    "an answer without its body": (no_body, "it closed the connection before the end of an answer"),
     "a reset": (reset, "connection reset by peer"),
     "no HTTP": (sending(b"SSH-2.0-OpenSSH\r\n"), "its answer is not valid HTTP"),
     "a redirect": (

@@ -192,7 +192,7 @@ class RecordStore(Protocol):
 class RemoteCache(Protocol):
     """A cache of results that many machines share. It may fail at any time: then it has nothing.
 
-    Nothing that is wrong with it raises: a run without it gives the same bytes.
+    Nothing that is wrong with it raises: a run without it gives the same bytes. It is called by one thread at a time.
     """
 
     @property
@@ -213,7 +213,7 @@ class RemoteCache(Protocol):
         """Returns the results that it has, by the path of the manifest. Takes a bounded time, see docs/remote.md.
 
         Args:
-            manifests: the manifests, the more at once the better.
+            manifests: the manifests, many at once, but no more than whose results fit into memory.
             fingerprint_of: returns the present fingerprint of a file; it is called from several threads.
         """
 
