@@ -178,6 +178,7 @@ def user_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """Gives the test a user's cache of its own, and returns its folder."""
     folder = tmp_path_factory.mktemp("cache") / "cacheunit"
     monkeypatch.setenv("CACHEUNIT_CACHE_DIR", str(folder))
+    monkeypatch.delenv("CACHEUNIT_REMOTE_CACHE", raising=False)
     return folder
 
 

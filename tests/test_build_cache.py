@@ -539,13 +539,13 @@ def test_with_changes_the_heavy_packages_are_loaded(shop: Project) -> None:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns a list that receives the path of each file of the project that is read."""
     read_paths: list[str] = []
-    read_now = project_files.DiskFiles._read_now  # noqa: SLF001 - called for every read of a file of the project
+    read_now = project_files.DiskFiles.read_now  # called for every read of a file of the project
 
     def record_call(files: project_files.DiskFiles, path: str) -> bytes | None:
         read_paths.append(path)
         return read_now(files, path)
 
-    monkeypatch.setattr(project_files.DiskFiles, "_read_now", record_call)
+    monkeypatch.setattr(project_files.DiskFiles, "read_now", record_call)
     return read_paths
 
 

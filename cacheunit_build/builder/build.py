@@ -54,17 +54,21 @@ def build(
 def _build(adapters: Adapters, selection: Selection, options: BuildOptions) -> BuildResult:
     old, notes = _lock_to_replace(adapters, selection)
     reuse = reusable_records(adapters.records, adapters.files.known_fingerprint, adapters.files)
-    built = build_chunks(adapters, selection, options, stages=True, reuse=reuse)
+    known = adapters.files.known_fingerprint
+    built = build_chunks(adapters, selection, options, stages=True, fingerprint_of=known, reuse=reuse)
     if built.records.faults:
         return BuildResult(faults=built.records.faults, notes=notes)
-    return replace(_write(adapters, built, old), notes=notes)
+    result = replace(_write(adapters, built, old), notes=notes)
+    if options.remote is not None:
+        options.remote.store(built.plan, built.compiler, built.records, adapters.files.read_now)
+    return result
 
 
 def _build_locked(adapters: Adapters, selection: Selection, options: BuildOptions) -> BuildResult:
     if adapters.files.read(LOCK_FILE) is None:
         raise fail(f"there is no {LOCK_FILE} to compare with", hint='run "cacheunit build" and commit the lock')
     lock = read_lock(adapters.files)
-    built = build_chunks(adapters, selection, options, stages=True)
+    built = build_chunks(adapters, selection, options, stages=True, fingerprint_of=adapters.files.fingerprint)
     if built.records.faults:
         return BuildResult(faults=built.records.faults)
     return _write_missing(adapters, built, lock)
@@ -231,7 +235,10 @@ def _save_record(adapters: Adapters, compiled: ProjectRecords, new: Lock, lock: 
     contents = {path: adapters.files.read(path) for path in SETTINGS_FILES}
     settings = {path: None if data is None else fingerprint(data) for path, data in contents.items()}
     kept = last.prefixes if last is not None and last.settings == settings else {}
-    compiled_now = {path: prefix_record(records, compiled.identities) for path, records in compiled.complete.items()}
+    compiled_now = {
+        path: replace(prefix_record(records, compiled.identities), remote=compiled.remotes.get(path))
+        for path, records in compiled.complete.items()
+    }
     record = BuildRecord(
         settings=settings,
         folders=(compiled.settings.prefixes, compiled.settings.templates, compiled.settings.build),

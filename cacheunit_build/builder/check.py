@@ -43,7 +43,9 @@ def check(
     try:
         lock = read_lock(files)
         reuse = reusable_records(adapters.records, files.fingerprint)
-        compiled = build_chunks(adapters, selection, options or BuildOptions(), stages=False, reuse=reuse).records
+        compiled = build_chunks(
+            adapters, selection, options or BuildOptions(), stages=False, fingerprint_of=files.fingerprint, reuse=reuse
+        ).records
         notes = [] if files.read(LOCK_FILE) is not None else [f"there is no {LOCK_FILE}"]
         if not files.has_folder(compiled.settings.build):
             notes.append(f"there is no {compiled.settings.build}/: only the lock was compared")

@@ -45,6 +45,7 @@ class BuiltManifest:
         names: the names of all its variants.
         faults: every fault.
         complete: whether all variants and targets were compiled without faults, from files that are all known.
+        remote: the URL of the remote cache that it is from; None where it was compiled.
     """
 
     path: str
@@ -52,6 +53,7 @@ class BuiltManifest:
     names: tuple[str, ...]
     faults: tuple[Fault, ...]
     complete: bool
+    remote: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

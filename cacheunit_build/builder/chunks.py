@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.chunk import ChunkTask
+from cacheunit_build.builder.remote_results import cached_chunk
 from cacheunit_build.builder.up_to_date import listed_only
+from cacheunit_build.compiler.prefix import PrefixCompiler
 from cacheunit_build.compiler.project import (
     ProjectRecords,
     all_faults,
@@ -22,7 +24,8 @@ from cacheunit_build.domain.fingerprint import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cacheunit_build.builder.chunk import BuiltChunk, BuiltManifest, ChunkBuilder
+    from cacheunit_build.builder.chunk import BuiltChunk, BuiltManifest
+    from cacheunit_build.builder.remote_results import RemoteResults
     from cacheunit_build.builder.results import Gate
     from cacheunit_build.builder.up_to_date import Fingerprints
     from cacheunit_build.compiler.project import CompiledProject, ManifestPath, ProjectPlan, Reuse, ReusedRecords
@@ -47,11 +50,15 @@ class BuiltProject:
         records: what is recorded of the project, with every fault.
         staged: the artifact files that differ from those in the build folder; none where there is a fault.
         compiled: what was compiled and reused, with texts; None unless it was asked for.
+        plan: what was to be built.
+        compiler: reads the manifests of the project in this process.
     """
 
     records: ProjectRecords
     staged: tuple[StagedFiles, ...]
     compiled: CompiledProject | None
+    plan: ProjectPlan
+    compiler: PrefixCompiler
 
     @property
     def staged_paths(self) -> frozenset[str]:
@@ -74,6 +81,7 @@ class BuildOptions:
     Attributes:
         gate: finds what must not be frozen; artifacts that are reused passed it when they were compiled.
         workers: build chunks of manifests; None to do so in this process.
+        remote: takes results from a remote cache, and stores them there; None for none.
         progress: called with the number of compiled manifests and the number of all.
         keeps_texts: whether the artifacts that are compiled are kept with their texts; then they are built in this
             process.
@@ -81,16 +89,18 @@ class BuildOptions:
 
     gate: Gate | None = None
     workers: Workers | None = None
+    remote: RemoteResults | None = None
     progress: ProgressCallback | None = None
     keeps_texts: bool = False
 
 
-def build_chunks(
+def build_chunks(  # noqa: PLR0913 - most are passed by name
     adapters: Adapters,
     selection: Selection | None,
     options: BuildOptions,
     *,
     stages: bool,
+    fingerprint_of: Fingerprints,
     reuse: Reuse | None = None,
 ) -> BuiltProject:
     """Compiles what is selected and was not recorded, and stages the artifact files that differ.
@@ -100,6 +110,7 @@ def build_chunks(
         selection: which artifacts; all if None.
         options: how to build.
         stages: whether to stage files.
+        fingerprint_of: returns the present fingerprint of a file.
         reuse: returns the record of the manifest at a path, if none of its inputs changed.
 
     Raises:
@@ -108,7 +119,7 @@ def build_chunks(
     """
     plan = plan_project(adapters.files, selection)
     work, reused = split_work(plan, reuse)
-    run = _Run(adapters, plan, reused, options, stages=stages)
+    run = _Run(adapters, reused, options, ChunkTask(plan=plan, gate=options.gate, stages=stages), fingerprint_of)
     try:
         return run.build(work)
     except BaseException:
@@ -120,36 +131,56 @@ class _Run:
     """One build of a project in chunks."""
 
     def __init__(
-        self, adapters: Adapters, plan: ProjectPlan, reused: ReusedRecords, options: BuildOptions, *, stages: bool
+        self,
+        adapters: Adapters,
+        reused: ReusedRecords,
+        options: BuildOptions,
+        task: ChunkTask,
+        fingerprint_of: Fingerprints,
     ) -> None:
         self._adapters = adapters
         self._files: ProjectFiles = adapters.files
-        self._plan = plan
+        self._plan = task.plan
         self._reused = reused
         self._options = options
-        self._task = ChunkTask(plan=plan, gate=options.gate, stages=stages)
+        self._task = task
+        self._fingerprint_of = fingerprint_of
         self._merged = _MergedChunks()
 
-    def build(self, work: list[ManifestPath]) -> BuiltProject:
-        """Builds the manifests that must be compiled."""
-        compiled = None
+    def build(self, work: Sequence[ManifestPath]) -> BuiltProject:
+        """Builds the manifests that must be built."""
         workers = None if self._options.keeps_texts else self._options.workers
-        if workers is not None:
-            self._merge(workers.run(self._task, self._adapters, chunks_of(work, workers.count)), len(work))
-            if self._merged.saw_a_change:
-                self.discard()
-                self._merged = _MergedChunks()
-                workers = None
-        if workers is None:
-            builder = self._task(self._adapters)
-            builder.keeps = self._options.keeps_texts
-            self._merge(map(builder, chunks_of(work, 1)), len(work))
-            compiled = self._compiled(builder) if builder.keeps else None
+        compiled = self._build(work, self._options.remote, workers)
+        if self._merged.saw_a_change:
+            self.discard()
+            self._merged = _MergedChunks()
+            compiled = self._build(work, None, None)
         records = self._records()
         if records.faults:
             self.discard()
         staged = () if records.faults else tuple(self._merged.staged)
-        return BuiltProject(records=records, staged=staged, compiled=compiled)
+        return BuiltProject(records=records, staged=staged, compiled=compiled, plan=self._plan, compiler=self._compiler)
+
+    def _build(
+        self, work: Sequence[ManifestPath], remote: RemoteResults | None, workers: Workers | None
+    ) -> CompiledProject | None:
+        """Builds manifests once; returns what was compiled, with texts, if it is kept."""
+        if remote is not None:
+            found = remote.find(self._plan, self._compiler, work, self._fingerprint_of)
+            self._merge((cached_chunk(item, self._task, self._compiler) for item in found), len(work))
+            work = [manifest for manifest in work if manifest[1] not in self._merged.remotes]
+        if workers is not None:
+            self._merge(workers.run(self._task, self._adapters, chunks_of(work, workers.count)), len(work))
+            return None
+        builder = self._task(self._adapters)
+        builder.keeps = self._options.keeps_texts
+        self._merge(map(builder, chunks_of(work, 1)), len(work))
+        return compiled_project(self._plan, builder.compiler, builder.prefixes, self._reused) if builder.keeps else None
+
+    @cached_property
+    def _compiler(self) -> PrefixCompiler:
+        """Reads manifests and loads targets in this process."""
+        return PrefixCompiler(self._adapters, self._plan.settings, self._plan.targets, self._plan.selection)
 
     def discard(self) -> None:
         """Removes everything that was staged, also by workers that were lost."""
@@ -192,10 +223,8 @@ class _Run:
             package_files=self._merged.package_files,
             complete={manifest.path: manifest.records for manifest in manifests if manifest.complete},
             faults=tuple(faults or self._merged.refused or self._merged.unwritable[:1]),
+            remotes=self._merged.remotes,
         )
-
-    def _compiled(self, builder: ChunkBuilder) -> CompiledProject:
-        return compiled_project(self._plan, builder.compiler, builder.prefixes, self._reused)
 
 
 class _MergedChunks:
@@ -208,6 +237,7 @@ class _MergedChunks:
         staged: the artifact files that differ.
         refused: a fault for each thing that must not be frozen, in the order of files.
         unwritable: why files could not be staged.
+        remotes: the URL of the remote cache that the result of a manifest is from, by its path.
         saw_a_change: whether two workers read different states of one file, which was edited meanwhile.
     """
 
@@ -217,6 +247,7 @@ class _MergedChunks:
         self.package_files: dict[str, str] = {}
         self.staged: list[StagedFiles] = []
         self.unwritable: list[Fault] = []
+        self.remotes: dict[str, str] = {}
         self.saw_a_change = False
         self._refused: list[Fault] = []
         self._inputs: dict[str, str | None] = {}
@@ -224,6 +255,7 @@ class _MergedChunks:
     def add(self, chunk: BuiltChunk) -> None:
         """Adds the result of a chunk."""
         self.manifests += chunk.manifests
+        self.remotes |= {manifest.path: manifest.remote for manifest in chunk.manifests if manifest.remote is not None}
         self.staged.append(replace(chunk.staged, contents={}))
         self.unwritable += chunk.unwritable
         self._refused += chunk.refused

@@ -67,25 +67,38 @@ class Context:
 
         return DiskFiles(self.root)
 
-    def project(self) -> OpenProject:
-        """Opens the project, with what its last build recorded; all files are read."""
-        return self._open(for_build=False)
+    def project(self, trusts_remote: Callable[[str], bool] | None = None) -> OpenProject:
+        """Opens the project, with what its last build recorded; all files are read.
 
-    def project_to_build(self) -> OpenProject:
+        Args:
+            trusts_remote: returns whether what was recorded of a remote cache at a URL is believed; nothing is by
+                default.
+        """
+        return self._open(for_build=False, trusts_remote=trusts_remote)
+
+    def project_to_build(self, trusts_remote: Callable[[str], bool] | None = None) -> OpenProject:
         """Opens the project to build it: files whose stat shows that they did not change need not be read.
 
         Where there is no cache, a remark says why.
+
+        Args:
+            trusts_remote: as for `project`.
         """
-        project = self._open(for_build=True)
+        project = self._open(for_build=True, trusts_remote=trusts_remote)
         if project.records.problem is not None:
             self.remark(f"note: nothing is cached: {project.records.problem}")
         return project
 
-    def _open(self, *, for_build: bool) -> OpenProject:
+    def _open(self, *, for_build: bool, trusts_remote: Callable[[str], bool] | None) -> OpenProject:
         from cacheunit_build.adapters.storage.build_cache import BuildCache
         from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 
-        records = BuildCache(CacheFolder(str(self.root)), _unchanged_outputs, for_build=for_build)
+        records = BuildCache(
+            CacheFolder(str(self.root)),
+            _unchanged_outputs,
+            for_build=for_build,
+            trusts_remote=trusts_remote or (lambda _: False),
+        )
         return OpenProject(self.root, records, no_project_code=self.no_project_code)
 
     def adapters(self) -> Adapters:

@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+NO_REMOTE_VARIABLE = "CACHEUNIT_NO_REMOTE"
+"""The environment variable that turns the remote cache off."""
+
 _FORMATS = ("text", "json")
 _WITHOUT_EFFECT = ("-q", "--quiet", "--no-project-code")
 """The options that change nothing where there is nothing to do."""
@@ -35,7 +38,9 @@ def unchanged_output(folder: str, arguments: Sequence[str]) -> str | None:
     stamp = read_stamp(CacheFolder(find_root(folder)))
     if stamp is None:
         return None
-    return stamp.build_output(form) if command == "build" else stamp.check_output(form)
+    if command == "check":
+        return stamp.check_output(form)
+    return stamp.build_output(form, trusts_remote=not os.environ.get(NO_REMOTE_VARIABLE))
 
 
 def _parse(folder: str, arguments: Sequence[str]) -> tuple[str, str, str] | None:

@@ -11,10 +11,14 @@ import click
 from click.core import ParameterSource
 
 from cacheunit_build.cli.completion import complete_name, complete_target
+from cacheunit_build.cli.fast_path import NO_REMOTE_VARIABLE
 from cacheunit_build.domain.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+"""The environment variable that refuses the remote cache."""
 
 
 def format_options(*forms: str) -> Callable[[Any], Any]:
@@ -57,6 +61,12 @@ _scheduler_option = click.option(
     envvar=_SCHEDULER_VARIABLE,
     help="Compile on the dask cluster with this scheduler, such as tcp://scheduler:8786. Needs the extra dask. "
     f"Or set {_SCHEDULER_VARIABLE}.",
+)
+no_remote_option = click.option(
+    "--no-remote",
+    is_flag=True,
+    envvar=NO_REMOTE_VARIABLE,
+    help=f"Do not use the remote cache: compile everything here. Or set {NO_REMOTE_VARIABLE}=1.",
 )
 price_option = click.option(
     "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."

@@ -98,16 +98,12 @@ class PrefixCompiler:
     def compile(self, name: str, path: str) -> CompiledPrefix:
         """Compiles the prefix of that name from the manifest at `path`."""
         try:
-            data = self._adapters.files.read(path)
-            if data is None:
-                raise fail("the manifest is a broken link")
-            key = cache_key(self._settings.project, name)
-            manifest = self._with_defaults(parse_manifest(data, name=name, path=path, cache_key=key))
+            manifest, digest = self._read_manifest(name, path)
         except CacheunitError as error:
             return CompiledPrefix(path=path, faults=error.faults_at(path))
         targets, target_faults = self._targets_of(manifest)
         known = () if target_faults else list(targets.values())
-        inputs = self._reader.read(manifest, fingerprint(data), known)
+        inputs = self._reader.read(manifest, digest, known)
         if inputs.response_schema is not None:
             manifest = replace(manifest, response_schema=inputs.response_schema)
         variants, matrix_faults = _expanded(manifest, {} if target_faults else targets)
@@ -125,6 +121,31 @@ class PrefixCompiler:
             faults=tuple(faults),
             complete=everything and not faults and all(map(self._is_traceable, used)),
         )
+
+    def identities_of(self, name: str, path: str) -> tuple[str, dict[str, TargetIdentity]] | None:
+        """Returns the fingerprint of the manifest at `path`, and the identities of its targets by name.
+
+        None where there is a fault, which compiling it reports.
+        """
+        try:
+            manifest, digest = self._read_manifest(name, path)
+            targets, faults = self._targets_of(manifest)
+            loaded = [self._loaded_target(manifest, target) for target in targets.values()]
+        except CacheunitError:
+            return None
+        return None if faults else (digest, {item.target.name: item.identity for item in loaded})
+
+    def _read_manifest(self, name: str, path: str) -> tuple[Manifest, str]:
+        """Returns the manifest at `path`, and the fingerprint of its bytes.
+
+        Raises:
+            CacheunitError: its faults.
+        """
+        data = self._adapters.files.read(path)
+        if data is None:
+            raise fail("the manifest is a broken link")
+        key = cache_key(self._settings.project, name)
+        return self._with_defaults(parse_manifest(data, name=name, path=path, cache_key=key)), fingerprint(data)
 
     def _is_traceable(self, target: str) -> bool:
         """Returns whether all files are known that decide the output of a target, which was loaded."""

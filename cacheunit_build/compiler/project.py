@@ -69,6 +69,8 @@ class ProjectRecords:
         complete: the records of each manifest that was compiled for all its variants and targets, without faults and
             from files that are all known.
         faults: every fault.
+        remotes: the URL of the remote cache that the result of a manifest is from, by its path; not for what was
+            compiled.
     """
 
     settings: Settings
@@ -79,6 +81,7 @@ class ProjectRecords:
     package_files: Mapping[str, str]
     complete: Mapping[str, tuple[ArtifactRecord, ...]]
     faults: tuple[Fault, ...]
+    remotes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,15 +29,24 @@ class PrefixRecord:
         inputs: path -> fingerprint of every file that was looked for, None where there was no such file.
         artifacts: what these files gave.
         identities: the identity of each target, by name.
+        remote: the URL of the remote cache that it is from; None where it was compiled here.
     """
 
     inputs: Mapping[str, str | None]
     artifacts: tuple[ArtifactRecord, ...]
     identities: Mapping[str, TargetIdentity]
+    remote: str | None = None
 
     def matches(self, fingerprint_of: FingerprintOf) -> bool:
         """Returns whether no input changed; `fingerprint_of` returns the present fingerprint of a file."""
         return all(fingerprint_of(path) == fingerprint for path, fingerprint in self.inputs.items())
+
+    def locked_files(self, folder: str) -> dict[str, str]:
+        """Returns path -> fingerprint of the files of its artifacts in the build folder."""
+        files: dict[str, str] = {}
+        for artifact in self.artifacts:
+            files |= locked_files(artifact.key, artifact.entry, folder)
+        return files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +73,20 @@ class BuildRecord:
     def artifacts(self) -> list[ArtifactRecord]:
         """The records of all artifacts, by manifest."""
         return [artifact for prefix in self.prefixes.values() for artifact in prefix.artifacts]
+
+    @property
+    def remotes(self) -> frozenset[str]:
+        """The URLs of the remote caches that records are from."""
+        return frozenset(prefix.remote for prefix in self.prefixes.values() if prefix.remote is not None)
+
+    def without_remotes(self, trusted: Callable[[str], bool]) -> BuildRecord:
+        """Returns the record with what was compiled here, or is from a remote cache whose URL is trusted."""
+        if all(map(trusted, self.remotes)):
+            return self
+        kept = {
+            path: prefix for path, prefix in self.prefixes.items() if prefix.remote is None or trusted(prefix.remote)
+        }
+        return replace(self, prefixes=kept, lock=None)
 
     def reusable(self, *versions: FingerprintOf) -> Callable[[str], PrefixRecord | None] | None:
         """Returns a function from a manifest path to its record, where its inputs are as recorded in all versions.
@@ -101,8 +124,8 @@ class BuildRecord:
     def artifact_files(self) -> dict[str, str]:
         """Returns path -> fingerprint of every file that belongs into the build folder."""
         files: dict[str, str] = {}
-        for artifact in self.artifacts:
-            files |= locked_files(artifact.key, artifact.entry, self.folders[2])
+        for prefix in self.prefixes.values():
+            files |= prefix.locked_files(self.folders[2])
         return files
 
     def all_files(self) -> dict[str, str | None] | None:
@@ -155,7 +178,25 @@ def prefixes_data(record: BuildRecord) -> Iterator[tuple[str, Any]]:
     _, index_of = _identities(record)
     for path, prefix in record.prefixes.items():
         indexes = {name: index_of[id(identity)] for name, identity in prefix.identities.items()}
-        yield path, [prefix.inputs, [_artifact_data(item, indexes, prefix.inputs) for item in prefix.artifacts]]
+        artifacts = [_artifact_data(item, indexes, prefix.inputs) for item in prefix.artifacts]
+        yield path, [prefix.inputs, prefix.remote, artifacts]
+
+
+def prefix_data(prefix: PrefixRecord) -> dict[str, Any]:
+    """Returns the record of one manifest as JSON values that need no others."""
+    record = BuildRecord(settings={}, folders=("", "", ""), lock=None, prefixes={"": prefix})
+    ((_, data),) = prefixes_data(record)
+    return {"header": header_data(record), "prefix": data}
+
+
+def parse_prefix(data: Any) -> PrefixRecord | None:  # noqa: ANN401 - JSON that anybody may have written
+    """Returns the record in JSON values as `prefix_data` returns them, None where they are not one."""
+    try:
+        parser = RecordParser(data["header"])
+        parser.add("", data["prefix"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return None
+    return parser.record().prefixes[""]
 
 
 def _identities(record: BuildRecord) -> tuple[list[TargetIdentity], dict[int, int]]:
@@ -214,14 +255,16 @@ class RecordParser:
 
     def add(self, path: str, data: Any) -> None:  # noqa: ANN401 - JSON that anybody may have written
         """Adds the record of the manifest at a path."""
-        inputs, artifacts = data
+        inputs, remote, artifacts = data
         inputs = {self.shared(name): value and self.shared(value) for name, value in inputs.items()}
         everything = tuple(self._lookup(*item) for item in inputs.items())
         records = tuple(self._artifact(inputs, everything, *artifact) for artifact in artifacts)
         identities = {
             record.target: self._identities[artifact[2]] for record, artifact in zip(records, artifacts, strict=True)
         }
-        self._prefixes[self.shared(path)] = PrefixRecord(inputs=inputs, artifacts=records, identities=identities)
+        self._prefixes[self.shared(path)] = PrefixRecord(
+            inputs=inputs, artifacts=records, identities=identities, remote=remote and self.shared(remote)
+        )
 
     def record(self) -> BuildRecord:
         """Returns the record with what was added."""

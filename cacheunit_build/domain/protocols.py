@@ -71,6 +71,9 @@ class ProjectFiles(WorkerFiles, Protocol):
     def asked(self) -> Collection[str]:
         """The paths of all files that were asked for."""
 
+    def read_now(self, path: str) -> bytes | None:
+        """Returns the bytes of a file as it is now, which are not kept; None where there is no such file."""
+
     def known_fingerprint(self, path: str) -> str | None:
         """Returns the fingerprint of a file, without reading it where its stat shows that it did not change."""
 

@@ -44,6 +44,16 @@ class WatchSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CacheSettings:
+    """Where results are shared."""
+
+    __pydantic_config__: ClassVar[Any] = VALIDATION
+
+    remote: str = ""
+    """The URL of a remote cache, which `build` and `check` read. Default: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsKeys:
     """The settings of a cacheunit project."""
 
@@ -65,6 +75,8 @@ class SettingsKeys:
     """What `lint` reports."""
     watch: WatchSettings = field(default_factory=WatchSettings)
     """What the page of `watch --serve` does."""
+    cache: CacheSettings = field(default_factory=CacheSettings)
+    """Where results are shared."""
     project: str = ""
     """The name of the project, for cache keys. Default: that in pyproject.toml."""
     target: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from cacheunit_build.domain.errors import CacheunitError, Fault
 from cacheunit_build.domain.settings import Settings, SettingsKeys
 from cacheunit_build.domain.settings_file import PROJECT_CODE, REQUIRED_VERSION, find_settings
 from cacheunit_build.domain.toml import read_toml
+from cacheunit_build.domain.web_address import remote_cache_problem
 from cacheunit_build.parsing.folders import folders, name_faults, overlap_faults
 from cacheunit_build.parsing.validation import json_schema, validate
 
@@ -39,7 +40,7 @@ def parse_settings(pyproject: bytes | None, own: bytes | None) -> Settings:
     values["target"] = document.value.get("target", {})  # with the dates and numbers of TOML
     settings = Settings(**values, document=document, table_keys=table_keys)
     faults = [*name_faults(settings), *_version_faults(settings), *_project_code_faults(settings)]
-    faults += _editor_faults(settings)
+    faults += [*_editor_faults(settings), *_remote_faults(settings)]
     if faults:
         raise CacheunitError(*faults)
     faults = [*overlap_faults(settings, folders(settings))]
@@ -104,6 +105,14 @@ def _editor_faults(settings: Settings) -> Iterator[Fault]:
     if problem is not None:
         message, hint = problem
         yield settings.fault(message, "watch", "editor", hint=hint)
+
+
+def _remote_faults(settings: Settings) -> Iterator[Fault]:
+    """Yields a fault if the remote cache has no valid URL."""
+    problem = remote_cache_problem(settings.cache.remote) if settings.cache.remote else None
+    if problem is not None:
+        message, hint = problem
+        yield settings.fault(message, "cache", "remote", hint=hint)
 
 
 def required_version_fault(document: Document, table_keys: Keys, installed: str) -> Fault | None:

@@ -40,8 +40,8 @@ _ROOT = "root"
 class BuildCache:
     """The record of a project's last build, in one file.
 
-    Where the project has no record, that of another
-    checkout with the very same lock serves; what it says is compared with this project's files, by content.
+    Where the project has no record, that of another checkout with the very same lock serves; what it says is compared
+    with this project's files, by content.
 
     An unchanged stat means unchanged content only if the file last changed before the build that recorded it began, by
     the clock of the file system, and only for a build: a check reads every file.
@@ -52,6 +52,7 @@ class BuildCache:
             it, no stamp is written.
         for_build: whether a build asks, which may believe stats, and writes.
         parsed: the cache file as it was parsed before, used while its digest is the same.
+        trusts_remote: returns whether records are believed that are from a remote cache at that URL; by default, none.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class BuildCache:
         *,
         for_build: bool = False,
         parsed: RecordFile | None = None,
+        trusts_remote: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._cache = folder
         self._folder = folder.project
@@ -68,11 +70,18 @@ class BuildCache:
         self._for_build = for_build
         self._begun = 0
         self._parsed = parsed
+        self._trusts_remote = trusts_remote
         self._written: RecordFile | None = None
 
     def reopened(self) -> BuildCache:
         """Returns the cache as it is now on disk; its file is parsed only if it changed since it was last parsed."""
-        return BuildCache(self._cache, self._outputs, for_build=self._for_build, parsed=self._latest)
+        return BuildCache(
+            self._cache,
+            self._outputs,
+            for_build=self._for_build,
+            parsed=self._latest,
+            trusts_remote=self._trusts_remote,
+        )
 
     @property
     def has_stamp(self) -> bool:
@@ -95,8 +104,12 @@ class BuildCache:
             self._begun = file_system_time(self._cache.root, self._folder)
 
     def valid_record(self) -> BuildRecord | None:
-        """Returns the last record, if package, interpreter, libraries and vocabularies did not change."""
-        return self.last_record() if self._made_with_present_software else None
+        """Returns the last record, if package, interpreter, libraries and vocabularies did not change.
+
+        What is from a remote cache that is not trusted is left out.
+        """
+        record = self.last_record() if self._made_with_present_software else None
+        return None if record is None else record.without_remotes(self._trusts_remote)
 
     def last_record(self) -> BuildRecord | None:
         """Returns the last record, even if the software or a vocabulary has changed since."""

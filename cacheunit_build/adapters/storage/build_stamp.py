@@ -56,26 +56,31 @@ class BuildStamp:
         self._folder = cache.project
         self._contents = contents
 
-    def build_output(self, form: str) -> str | None:
+    def build_output(self, form: str, *, trusts_remote: bool = False) -> str | None:
         """Returns what a build with nothing to do prints; None unless every stat is that of the last build.
 
         Where a file is so young that its stat may not show a change, as after that build, all files are read.
 
         Args:
             form: the report format, `text` or `json`.
+            trusts_remote: whether results are believed that are from a remote cache.
         """
-        return self._output(f"build-{form}", for_build=True)
+        return self._output(f"build-{form}", for_build=True, trusts_remote=trusts_remote)
 
     def check_output(self, form: str) -> str | None:
         """Returns what a check without differences prints; None unless every file has the content of the last build.
 
+        Results that are from a remote cache are not believed.
+
         Args:
             form: the report format, `text` or `json`.
         """
-        return self._output(f"check-{form}", for_build=False)
+        return self._output(f"check-{form}", for_build=False, trusts_remote=False)
 
-    def _output(self, name: str, *, for_build: bool) -> str | None:
+    def _output(self, name: str, *, for_build: bool, trusts_remote: bool) -> str | None:
         try:
+            if self._contents["remote"] and not trusts_remote:
+                return None
             expected = self._contents["outputs"].get(name)  # none: nobody has asked for it
             if expected is not None and self._is_unchanged(for_build=for_build):
                 return _read_output(self._folder, name, expected)
@@ -198,6 +203,7 @@ def write_stamp(
     contents = {
         **made_with,
         "folders": list(record.folders),
+        "remote": bool(record.remotes),
         "manifests": _hash_of_texts(manifests),
         "artifacts": _hash_of_texts(artifacts),
         "targets": sorted({artifact.target for artifact in record.artifacts}),

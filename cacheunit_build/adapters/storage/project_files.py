@@ -71,10 +71,15 @@ class DiskFiles:
         """
         self.asked.add(path)
         if path not in self._contents:
-            self._contents[path] = self._read_now(path)
+            self._contents[path] = self.read_now(path)
         return self._contents[path]
 
-    def _read_now(self, path: str) -> bytes | None:
+    def read_now(self, path: str) -> bytes | None:
+        """Returns the bytes of a file as it is now, which are not kept; None where there is no such file.
+
+        Raises:
+            CacheunitError: as `read` does.
+        """
         full_path = self._full_path(path)
         try:
             stat = stat_unless_link(full_path)
@@ -111,7 +116,7 @@ class DiskFiles:
 
     def fingerprint(self, path: str) -> str | None:
         """Returns the fingerprint of a file's bytes as they are now, None where there is no such file."""
-        data = self._read_now(path)
+        data = self.read_now(path)
         return None if data is None else fingerprint(data)
 
     def known_fingerprint(self, path: str) -> str | None:

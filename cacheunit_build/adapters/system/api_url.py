@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import urlsplit
-
 from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.web_address import has_valid_host
 
 KEY_VARIABLE = "CACHEUNIT_API_KEY"
 """The environment variable that holds the API key, where no other is named."""
@@ -24,18 +22,9 @@ def base_url(url: str) -> str:
     """
     scheme, _, rest = url.partition("://")
     # An invalid URL is not shown: it may be a key that was given in its place.
-    if scheme not in ("http", "https") or not url.isprintable() or not _has_valid_host(url):
+    if scheme not in ("http", "https") or not url.isprintable() or not has_valid_host(url):
         raise fail("the URL is not a valid API URL", hint="give the full URL, such as http://127.0.0.1:8000/v1")
     if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
         message = "a URL with a password, a query or a fragment is refused, since it would be printed"
         raise fail(message, hint=KEY_HINT)
     return url.rstrip("/")
-
-
-def _has_valid_host(url: str) -> bool:
-    """Whether a URL names a host, and a valid port if it names one."""
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
-    except ValueError:
-        return False

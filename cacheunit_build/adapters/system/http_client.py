@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cacheunit_build.adapters.system.http_answer import Answer, too_long, unpacked
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
@@ -17,62 +16,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16 << 20
 """The longest body of an answer, before and after it is unpacked: twice the token ids of a million tokens."""
-MOST_LEVELS = 100
-"""The most lists and objects that JSON has inside of one another."""
-
-_PACKED = ("gzip", "x-gzip", "deflate")
-
-
-class AnswerError(Exception):
-    """An answer is over a limit or cannot be read, and would not be better at another try."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer to a request.
-
-    Attributes:
-        status: the status code.
-        headers: the headers, by name in lower case.
-        data: the body, unpacked.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    data: bytes
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the status says that the request was answered."""
-        return 200 <= self.status < 300  # noqa: PLR2004 - HTTP
-
-    @property
-    def text(self) -> str:
-        """The body as text."""
-        return self.data.decode("utf-8", "replace")
-
-    def json(self) -> Any:  # noqa: ANN401 - JSON
-        """Returns the body as JSON.
-
-        Raises:
-            AnswerError: it is nested too deeply.
-            ValueError: it is not JSON.
-        """
-        too_deep = AnswerError("answers with JSON that is nested too deeply")
-        try:
-            value = json.loads(self.data)
-        except RecursionError:
-            raise too_deep from None
-        level = [value]
-        for _ in range(MOST_LEVELS):
-            level = [item for outer in level for item in _items(outer) if isinstance(item, list | dict)]
-            if not level:
-                return value
-        raise too_deep
-
-
-def _items(value: object) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 class HttpClient:
@@ -128,11 +71,11 @@ class HttpClient:
                 async for part in response.aiter_raw():
                     body += part
                     if len(body) > MOST_BYTES:
-                        raise _too_long()
+                        raise too_long(MOST_BYTES)
             finally:
                 await response.aclose()
         headers = {name.lower(): value for name, value in response.headers.items()}
-        data = _unpacked(bytes(body), headers.get("content-encoding", "identity").strip().lower())
+        data = unpacked(bytes(body), headers.get("content-encoding", "identity"), MOST_BYTES)
         return Answer(status=response.status_code, headers=headers, data=data)
 
 
@@ -143,22 +86,3 @@ def _async_client() -> httpx.AsyncClient:
     except ImportError:
         raise fail("the package httpx is not installed", hint='pip install "cacheunit-build[live]"') from None
     return httpx.AsyncClient(timeout=httpx.Timeout(None), follow_redirects=False)
-
-
-def _unpacked(data: bytes, encoding: str) -> bytes:
-    """Returns a body without its encoding, which some servers apply although none is accepted."""
-    if encoding in ("", "identity") or not data:
-        return data
-    if encoding not in _PACKED:
-        raise AnswerError("answers in an encoding that is not supported")
-    try:
-        unpacked = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, MOST_BYTES + 1)
-    except zlib.error:
-        raise AnswerError(f"answers with a body that is not {encoding}, as its header says") from None
-    if len(unpacked) > MOST_BYTES:
-        raise _too_long()
-    return unpacked
-
-
-def _too_long() -> AnswerError:
-    return AnswerError(f"answers with more than {MOST_BYTES >> 20} MiB")

@@ -8,21 +8,20 @@ import time
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import unquote
-from urllib.request import getproxies
 
 from cacheunit_build.adapters.system.api_url import KEY_HINT, base_url
-from cacheunit_build.adapters.system.http_client import AnswerError, HttpClient
-from cacheunit_build.adapters.system.secret_mask import SecretMask
+from cacheunit_build.adapters.system.http_answer import AnswerError
+from cacheunit_build.adapters.system.http_client import HttpClient
+from cacheunit_build.adapters.system.secret_mask import SecretMask, proxy_secrets
 from cacheunit_build.domain.endpoint import LimitReachedError, RequestRefusedError
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
 from cacheunit_build.domain.usage import Usage, read_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from cacheunit_build.adapters.system.http_client import Answer
+    from cacheunit_build.adapters.system.http_answer import Answer
     from cacheunit_build.domain.endpoint_route import EndpointRoute
 
 _MAX_TRIES = 4
@@ -66,7 +65,7 @@ class HttpEndpoint:
         self._base = base_url(url)
         if key and not re.fullmatch(r"[!-~]+", key):  # httpx would fail, and quote the key in its message
             raise fail("the API key has a space, a line end or a character that is not ASCII")
-        self._without_secrets = SecretMask([key or "", *_proxy_passwords()])
+        self._without_secrets = SecretMask([key or "", *proxy_secrets()])
         if self._without_secrets.is_in(url):
             raise fail("a URL with the API key is refused, since it would be printed", hint=KEY_HINT)
         self._limits = limits
@@ -295,14 +294,6 @@ class HttpEndpoint:
     def _reason(self, text: str) -> str:
         """Returns a text from outside on one line, without the key, and shortened."""
         return " ".join(self._without_secrets(text[:_MAX_MASKED_LENGTH]).split())[:_MAX_ERROR_LENGTH]
-
-
-def _proxy_passwords() -> Iterator[str]:
-    """Yields users and passwords in the URLs of proxies that the environment names, as they are and decoded."""
-    for url in getproxies().values():
-        user, _, password = url.rpartition("@")[0].rpartition("/")[2].partition(":")
-        for secret in (password, user if not password else ""):
-            yield from (secret, unquote(secret))
 
 
 def _sleep(seconds: float) -> None:

@@ -6,6 +6,8 @@ import base64
 import html
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
+from urllib.request import getproxies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,6 +97,14 @@ class SecretMask:
             begun = {part: begin for part, begin in longer.items() if part in self._beginnings}
             spans += [(begin, end) for part, begin in begun.items() if part in self._parts]
         return begun, spans
+
+
+def proxy_secrets() -> Iterator[str]:
+    """Yields users and passwords in the URLs of proxies that the environment names, as they are and decoded."""
+    for url in getproxies().values():
+        user, _, password = url.rpartition("@")[0].rpartition("/")[2].partition(":")
+        for secret in (password, user if not password else ""):
+            yield from (secret, unquote(secret))
 
 
 def _spellings(secret: str) -> Iterator[str]:

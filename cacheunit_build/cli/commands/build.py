@@ -8,7 +8,7 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_options, selection_options, worker_options
+from cacheunit_build.cli.options import format_options, no_remote_option, selection_options, worker_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 
 if TYPE_CHECKING:
@@ -21,22 +21,35 @@ if TYPE_CHECKING:
 @selection_options
 @click.option("--locked", is_flag=True, help="Write only artifacts that match the lock, and never the lock.")
 @worker_options
+@no_remote_option
 @format_options("text", "json", "markdown", "github")
 @with_context
-def build(context: Context, selection: Selection, form: str, *, jobs: int, scheduler: str | None, locked: bool) -> int:
+def build(
+    context: Context,
+    selection: Selection,
+    form: str,
+    *,
+    jobs: int,
+    scheduler: str | None,
+    no_remote: bool,
+    locked: bool,
+) -> int:
     """Compile what changed, write artifacts, then the lock."""
-    project = context.project_to_build()
+    project = context.project_to_build(lambda _: not no_remote)
     result = None if selection or locked else _unchanged(project, form)
     if result is None:
         from cacheunit_build.adapters.system.garbage import collect_garbage_rarely
         from cacheunit_build.builder.build import build as build_project
         from cacheunit_build.builder.chunks import BuildOptions
+        from cacheunit_build.cli.remote_cache import open_remote_cache, remark_remote_use, remote_results
 
         collect_garbage_rarely()
+        remote = open_remote_cache(project.files.read, refused=no_remote, verifies=locked)
         with ProgressBar(context) as progress:
             workers = context.workers(jobs, scheduler, project.records)
-            options = BuildOptions(gate=lint_gate(), workers=workers, progress=progress)
+            options = BuildOptions(gate=lint_gate(), workers=workers, remote=remote_results(remote), progress=progress)
             result = build_project(project.adapters, selection, options, locked=locked)
+        remark_remote_use(context, remote)
     if result.written or result.lock == "written":
         from cacheunit_build.cli.ignored_files import remark_ignored
 

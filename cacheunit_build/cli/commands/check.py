@@ -9,7 +9,7 @@ import click
 
 from cacheunit_build.cli.context import DIFFERENT, OK, WRONG_INPUT, Context, ProgressBar, with_context
 from cacheunit_build.cli.gate import lint_gate
-from cacheunit_build.cli.options import format_options, selection_options, worker_options
+from cacheunit_build.cli.options import format_options, no_remote_option, selection_options, worker_options
 from cacheunit_build.cli.output import print_blocks, print_faults, print_json
 from cacheunit_build.cli.pull_request_output import print_code_quality, print_review
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @selection_options
 @worker_options
+@no_remote_option
 @click.option(
     "--prove", is_flag=True, help="Build copies without a cache, under other conditions, and compare all bytes."
 )
@@ -34,6 +35,7 @@ def check(
     *,
     jobs: int,
     scheduler: str | None,
+    no_remote: bool,
     prove: bool,
     require_counts: bool,
 ) -> int:
@@ -41,8 +43,10 @@ def check(
     if prove and selection:
         raise click.UsageError("--prove is about the whole project: leave out names and --target")
     from cacheunit_build.builder.up_to_date import unchanged_check
+    from cacheunit_build.cli.remote_cache import open_remote_cache, remark_remote_use, remote_results
 
-    project = context.project()
+    remote = open_remote_cache(context.files().read, refused=no_remote, verifies=True)
+    project = context.project(lambda url: remote is not None and url == remote.url)
     result = None if selection else unchanged_check(project.files, project.records)
     if result is None:
         from cacheunit_build.adapters.system.garbage import collect_garbage_rarely
@@ -52,8 +56,9 @@ def check(
         collect_garbage_rarely()
         with ProgressBar(context) as progress:
             workers = context.workers(jobs, scheduler, project.records)
-            options = BuildOptions(gate=lint_gate(), workers=workers, progress=progress)
+            options = BuildOptions(gate=lint_gate(), workers=workers, remote=remote_results(remote), progress=progress)
             result = check_project(project.reopened().adapters, selection, options)
+        remark_remote_use(context, remote)
     if prove and not result.faults:
         from cacheunit_build.adapters.system.isolated_rebuild import IsolatedRebuild
         from cacheunit_build.builder.proof import prove as prove_project
