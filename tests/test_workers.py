@@ -153,7 +153,7 @@ def test_a_process_that_is_killed_once_does_not_fail_the_build(project: Project)
 
 @pytest.mark.slow
 def test_an_interrupt_ends_all_processes_and_leaves_nothing(project: Project) -> None:
-    with_encoder(project, "os.kill(os.getppid(), signal.SIGINT)")
+    with_encoder(project, "os.kill(os.getppid(), signal.SIGINT); signal.pause()")
     ran = run_program(project, "build", "-j", "2")
     assert (ran.returncode, "Traceback" in ran.stderr) == (130, False)
     assert left_behind(project) == []
