@@ -235,17 +235,24 @@ def _restored_hint(not_restored: Sequence[str]) -> str:
 
 
 def remove_leftovers(root: Path, folder: str) -> None:
-    """Removes temporary files that a killed commit left below `folder` and beside the lock.
+    """Removes temporary files that a killed commit left below `folder` and beside the lock, and empty folders below it.
 
     What cannot be listed or removed is ignored: it does no harm, and the next build tries again.
     """
     with contextlib.suppress(OSError):
-        paths = [f"{root}/{name}" for name in os.listdir(root) if name.endswith(TEMPORARY)]
-        for parent, _, files in os.walk(root / folder):
-            paths += [f"{parent}/{name}" for name in files if name.endswith(TEMPORARY)]
-        for path in paths:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        _unlink(f"{root}/{name}" for name in os.listdir(root) if name.endswith(TEMPORARY))
+        for parent, _, files in os.walk(root / folder, topdown=False):
+            temporary = [name for name in files if name.endswith(TEMPORARY)]
+            _unlink(f"{parent}/{name}" for name in temporary)
+            if len(temporary) == len(files) and not os.path.samefile(parent, root / folder):
+                with contextlib.suppress(OSError):  # it has folders in it
+                    os.rmdir(parent)
+
+
+def _unlink(paths: Iterable[str]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _keep(file: str, former: str) -> bool:
