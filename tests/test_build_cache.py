@@ -859,24 +859,6 @@ def test_the_number_of_processes_does_not_change_the_results(project: Project, b
         assert other == results[0]
 
 
-def test_a_chat_template_has_its_full_range_limit_in_each_thread(project: Project) -> None:
-    """All threads use one template object; the items of `range` must be counted for each thread alone."""
-    loops = "{% set first = range(400000) %}" + CHAT + "{% set second = range(400000) %}"
-    project.write({"cacheunit.toml": CONFIG, "model/chat.jinja": loops, "templates/a.md.j2": "One.\n"})
-    project.write(
-        {f"prefixes/p{number}.yaml": "system: a.md.j2\ntargets: [chatty]\npadding: off\n" for number in range(12)}
-    )
-    before = sys.getswitchinterval()
-    project.build("--jobs", "1")
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(5):
-            shutil.rmtree(project.cache)
-            project.build("--jobs", "4")
-    finally:
-        sys.setswitchinterval(before)
-
-
 # A broken or missing cache
 
 

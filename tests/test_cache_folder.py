@@ -327,7 +327,7 @@ def test_a_record_with_a_name_that_no_artifact_has_is_not_used(shop: Project) ->
     from test_build_cache import RECORD, record_bytes, record_values
 
     values = record_values(shop.cache / RECORD)
-    _, artifacts = next(iter(values[2]["prefixes"].values()))
+    _, _, artifacts = next(iter(values[2]["prefixes"].values()))
     artifacts[0][0] = "../../victim"
     (shop.cache / RECORD).write_bytes(record_bytes(*values))
     before = shop.files()

@@ -6,9 +6,7 @@ import importlib
 import importlib.util
 import itertools
 import json
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -271,15 +269,6 @@ def test_a_template_renders_the_same_text_each_time() -> None:
 def test_the_step_budget_is_for_one_render() -> None:
     framed = load_chat_template(b"{% for i in range(400000) %}{% endfor %}{{ messages[-1].content }}", "chat.jinja", {})
     assert [framed(conversation_of(user=user)) for user in "abc"] == ["a", "b", "c"]
-
-
-def test_the_step_budget_is_for_one_thread() -> None:
-    meeting = threading.Barrier(2, timeout=SECONDS)
-    loops = "{% for i in range(600000) %}{% endfor %}{{ meet() and '' }}{% for i in range(300000) %}{% endfor %}"
-    framed = load_chat_template(f"{loops}{{{{ messages[-1].content }}}}".encode(), "chat.jinja", {"meet": meeting.wait})
-    with ThreadPoolExecutor(2) as pool:
-        texts = [*pool.map(lambda user: framed(conversation_of(user=user))[-1], "ab")]
-    assert texts == ["a", "b"]
 
 
 def test_line_ends_change_nothing() -> None:

@@ -78,8 +78,9 @@ class InputReader:
         return self._tool_files.get((tuple(names), known_keys))
 
     def keep(self, names: Sequence[str], known_keys: tuple[str, ...], files: _ToolFiles) -> _ToolFiles:
-        """Keeps the tools of these files; returns what another thread kept first, if one did."""
-        return self._tool_files.setdefault((tuple(names), known_keys), files)
+        """Keeps the tools of these files, and returns them."""
+        self._tool_files[tuple(names), known_keys] = files
+        return files
 
 
 class ManifestInputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ _MOST_VALUES = 256
 
 
 class PerTools:
-    """Values made of tools, one for each kind and each sequence of tools; several threads may use it.
+    """Values made of tools, one for each kind and each sequence of tools.
 
     Sequences are told apart by identity, since comparing many schemas takes as long as making a value of them.
     Manifests that name the same files have one and the same sequence. It is kept with its values, so that its id stays
@@ -24,16 +23,14 @@ class PerTools:
 
     def __init__(self) -> None:
         self._values: dict[tuple[int, str], tuple[Sequence[Any], Any]] = {}
-        self._lock = threading.RLock()
 
     def get(self, tools: Sequence[Any], kind: str, make: Callable[[], T]) -> T:
         """Returns the value of a kind for these tools, which `make` makes at the first call."""
         key = id(tools), kind
-        with self._lock:
-            if key not in self._values:
-                value = make()
-                if len(self._values) >= _MOST_VALUES:
-                    self._values.clear()
-                self._values[key] = tools, value
-            kept: T = self._values[key][1]
-            return kept
+        if key not in self._values:
+            value = make()
+            if len(self._values) >= _MOST_VALUES:
+                self._values.clear()
+            self._values[key] = tools, value
+        kept: T = self._values[key][1]
+        return kept

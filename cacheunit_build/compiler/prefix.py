@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -64,7 +63,7 @@ class CompiledPrefix:
 
 
 class PrefixCompiler:
-    """Compiles manifests of one project; several threads may use it."""
+    """Compiles manifests of one project."""
 
     def __init__(
         self, adapters: CompileInputs, settings: Settings, targets: Mapping[str, Target], selection: SelectedArtifacts
@@ -77,8 +76,8 @@ class PrefixCompiler:
         self._found_targets: dict[tuple[str, ...], dict[str, Target]] = {}  # by their names in manifests and settings
         self._reader = InputReader(adapters.files)
         self._per_tools = PerTools()
-        self._local = threading.local()
-        self._loading = threading.Lock()
+        # It asks for the names of templates only where one is missing.
+        self._renderer = Renderer(adapters.files.read, self._template_names, settings.templates)
 
     @property
     def loaded(self) -> dict[str, LoadedTarget]:
@@ -198,14 +197,6 @@ class PrefixCompiler:
             raise CacheunitError(*faults)
         return artifacts
 
-    @property
-    def _renderer(self) -> Renderer:
-        """The renderer of this thread: one renderer can render only one variant at a time."""
-        if not hasattr(self._local, "renderer"):
-            self._local.renderer = Renderer(self._adapters.files.read, self._template_names, self._settings.templates)
-        renderer: Renderer = self._local.renderer
-        return renderer
-
     def _template_names(self) -> list[str]:
         folder = self._settings.templates
         try:
@@ -272,18 +263,17 @@ class PrefixCompiler:
         return self._settings.fault(fault.message, "targets", hint=fault.hint)
 
     def _loaded_target(self, manifest: Manifest, target: Target) -> LoadedTarget:
-        """Returns the target as a manifest needs it, loaded once for all threads.
+        """Returns the target as a manifest needs it, loaded once.
 
         Raises:
             CacheunitError: it cannot be loaded.
         """
         needing = _keys_that_need_a_frame(manifest, target)
         system_only = not needing and target.frame.for_system_text != target.frame
-        with self._loading:
-            loaded = self._loaded.get((target.name, system_only))
-            if loaded is None:
-                loaded = self._loaded[target.name, system_only] = self._load(manifest, target, needing, system_only)
-            return loaded
+        loaded = self._loaded.get((target.name, system_only))
+        if loaded is None:
+            loaded = self._loaded[target.name, system_only] = self._load(manifest, target, needing, system_only)
+        return loaded
 
     def _load(
         self,

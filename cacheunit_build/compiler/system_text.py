@@ -12,7 +12,6 @@ the first tool, in every conversation.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -64,7 +63,7 @@ class _Framed:
 
 
 class SystemTexts:
-    """The framed texts of one target by everything but the system text; several threads may use it.
+    """The framed texts of one target by everything but the system text.
 
     Args:
         frame: returns the text that the model reads of a conversation.
@@ -82,12 +81,10 @@ class SystemTexts:
         self._tokenizer = tokenizer
         self._count = count
         self._framed: list[_Framed] = []
-        self._lock = threading.Lock()
 
     def static_tokens(self, prefix: Conversation) -> StaticTokens:
         """Returns the static tokens of a prefix, the conversation without the messages that follow."""
-        with self._lock:
-            framed = self._framed_with_stand_in(replace(prefix, system=_STAND_IN))
+        framed = self._framed_with_stand_in(replace(prefix, system=_STAND_IN))
         if framed.usable and prefix.system:
             return framed.with_system(prefix.system, self._tokenizer)
         return self._count(prefix)

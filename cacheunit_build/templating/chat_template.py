@@ -7,7 +7,6 @@ controls, `raise_exception`, and a `tojson` that neither escapes nor sorts.
 from __future__ import annotations
 
 import json
-import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, Never
 
@@ -49,20 +48,6 @@ class _Generation(Extension):
         return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
-class _ThreadTemplates(threading.local):
-    """The compiled templates of a model; each thread has its own, and its own budget.
-
-    Attributes:
-        compiled: returns a compiled template by its name.
-        budget: the budget of the render that is going on.
-    """
-
-    def __init__(self, files: ChatTemplateFiles, variables: Mapping[str, Any]) -> None:
-        environment = _environment()
-        self.budget = environment.budget
-        self.compiled = cache(lambda name: _compile(environment, files, name, variables))
-
-
 class ChatTemplate:
     """A compiled chat template: a function that turns a conversation into the text that the model reads.
 
@@ -77,13 +62,15 @@ class ChatTemplate:
     def __init__(self, files: ChatTemplateFiles, variables: Mapping[str, Any]) -> None:
         self._files = files
         self._variables = {"documents": None, "add_generation_prompt": True, **files.special_tokens, **variables}
-        self._thread = _ThreadTemplates(files, self._variables)
+        environment = _environment()
+        self._budget = environment.budget
+        self._compiled = cache(lambda name: _compile(environment, files, name, self._variables))
         if files.chosen or "default" in files.templates:
-            self._thread.compiled(files.name_for(tools=False))
+            self._compiled(files.name_for(tools=False))
 
     def _template_for(self, conversation: Conversation) -> Template:
         """Returns the template that transformers takes for a conversation."""
-        return self._thread.compiled(self._files.name_for(tools=bool(conversation.tools)))
+        return self._compiled(self._files.name_for(tools=bool(conversation.tools)))
 
     def __call__(self, conversation: Conversation) -> str:
         """Returns the framed text of a conversation.
@@ -93,7 +80,7 @@ class ChatTemplate:
                 conversation.
         """
         template = self._template_for(conversation)
-        self._thread.budget.reset()
+        self._budget.reset()
         try:
             context = self._context(conversation)
             return refuse_surrogates(template.render(context), template, context)
@@ -110,7 +97,7 @@ class ChatTemplate:
             offset: the index of a character in its framed text.
         """
         template = self._template_for(conversation)
-        self._thread.budget.reset()
+        self._budget.reset()
         # The generator stands at what it printed last.
         pieces: Any = template.root_render_func(template.new_context(self._context(conversation)))
         end = 0

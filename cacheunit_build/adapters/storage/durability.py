@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_FEW = 16
+"""So many files are synced one by one: syncing a whole file system also waits for what others wrote."""
+
+
 def sync_files(files: Collection[str]) -> None:
     """Waits until these files are on disk, with their contents and under their names.
 
@@ -19,7 +23,7 @@ def sync_files(files: Collection[str]) -> None:
         OSError: the system cannot write them.
     """
     folders = {os.path.dirname(file) for file in files}
-    sync_file_system = _syncfs()
+    sync_file_system = _syncfs() if len(files) > _FEW else None
     if sync_file_system is not None:
         for folder in {os.stat(folder).st_dev: folder for folder in folders}.values():
             _with_descriptor(folder, sync_file_system)
