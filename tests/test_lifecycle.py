@@ -840,7 +840,7 @@ def test_a_file_is_not_called_restored_if_another_build_swept_its_former_bytes(
         (tmp_path / "build" / name).write_bytes(b"old")
     synced: list[object] = []
 
-    def sync(files: object) -> None:
+    def sync(files: object, _: object) -> None:
         synced.append(files)
         if len(synced) == 2:  # what was moved into place, before the lock is
             atomic_commit.remove_leftovers(tmp_path, "build")

@@ -70,7 +70,8 @@ def commit(
         if lock is not None:
             work.sync(paths)
             work.move(LOCK_FILE)
-            sync_folder(root)
+            with contextlib.suppress(OSError):  # all is in place
+                sync_folder(root)
         work.stager.folders.clear()  # they stay
     except OSError as error:
         raise unwritable(work.stager.path, error, _restored_hint(work.roll_back())) from None
@@ -107,7 +108,7 @@ class _Commit:
 
     def sync(self, paths: Iterable[str]) -> None:
         """Returns when these files are on disk, with their contents and under their names."""
-        sync_files(list(map(self._full, paths)))
+        sync_files(list(map(self._full, paths)), list(map(self._full, self.stager.folders)))
 
     def spell_folders(self) -> None:
         """Renames the folders of staged files whose name on disk is in other letter case.

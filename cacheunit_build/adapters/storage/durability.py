@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 from functools import cache
 from typing import TYPE_CHECKING
@@ -11,18 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-
+_NOT_WRITTEN = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 _FEW = 16
 """So many files are synced one by one: syncing a whole file system also waits for what others wrote."""
 
 
-def sync_files(files: Collection[str]) -> None:
+def sync_files(files: Collection[str], new_folders: Collection[str] = ()) -> None:
     """Waits until these files are on disk, with their contents and under their names.
+
+    Args:
+        files: the files.
+        new_folders: the folders that were created for them.
 
     Raises:
         OSError: the system cannot write them.
     """
-    folders = {os.path.dirname(file) for file in files}
+    folders = {os.path.dirname(file) for file in (*files, *new_folders)}
     sync_file_system = _syncfs() if len(files) > _FEW else None
     if sync_file_system is not None:
         for folder in {os.stat(folder).st_dev: folder for folder in folders}.values():
@@ -35,10 +39,17 @@ def sync_files(files: Collection[str]) -> None:
 
 
 def sync_folder(folder: Path | str) -> None:
-    """Waits until the names of the files in a folder are on disk; does nothing where the system has no such call."""
+    """Waits until the names of the files in a folder are on disk; does nothing where the system has no such call.
+
+    Raises:
+        OSError: the system cannot write them.
+    """
     if hasattr(os, "O_DIRECTORY"):
-        with contextlib.suppress(OSError):  # not every file system can sync a folder
+        try:
             _with_descriptor(folder, os.fsync)
+        except OSError as error:  # not every file system can sync a folder
+            if error.errno in _NOT_WRITTEN:
+                raise
 
 
 def _with_descriptor(path: Path | str, sync: Callable[[int], None], flags: int = os.O_RDONLY) -> None:
