@@ -16,6 +16,7 @@ import pytest
 
 from cacheunit_build.adapters.storage import atomic_commit, staging
 from cacheunit_build.adapters.storage.project_files import DiskFiles
+from cacheunit_build.builder import build as build_module
 from cacheunit_build.domain.errors import CacheunitError
 
 if TYPE_CHECKING:
@@ -861,3 +862,15 @@ def test_no_folder_stays_of_what_several_workers_staged_and_is_discarded(tmp_pat
     inner_first = [files.stage({"build/deep/a.txt": b"text\n"}), files.stage({"build/b.txt": b"text\n"})]
     files.discard(reversed(inner_first))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_could_not_be_read_again_is_not_written(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = shop.snapshot()
+    monkeypatch.setattr(build_module, "MOST_BYTES", 2_000)
+    shop.edit(STYLE, "five", "six")
+    ran = shop.run("build")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: cacheunit.lock: the lock would have "), ran.err
+    assert "hint: split the project" in ran.err
+    shop.edit(STYLE, "six", "five")
+    assert {path: entry[2] for path, entry in shop.snapshot().items()} == {path: e[2] for path, e in before.items()}

@@ -14,7 +14,7 @@ from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
 from cacheunit_build.domain.drift import Drift
 from cacheunit_build.domain.errors import CacheunitError, fail
-from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, SETTINGS_FILES, files_of_artifacts
+from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, MOST_BYTES, SETTINGS_FILES, files_of_artifacts
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
 from cacheunit_build.domain.selection import Selection
@@ -100,6 +100,7 @@ def _write(adapters: Adapters, built: BuiltProject, old: Lock) -> BuildResult:
         new = _new_lock(project, old)
         removed = tuple(sorted(old.entries.keys() - new.entries.keys()))
         lock = lock_bytes(new)
+        _refuse_unreadable(lock)
         lock_changed = files.read(LOCK_FILE) != lock
         listed = files.walk(folder)
         removed_files = _unedited_files(listed_only(files.fingerprint, listed), old, new, folder)
@@ -120,6 +121,14 @@ def _write(adapters: Adapters, built: BuiltProject, old: Lock) -> BuildResult:
         lock="written" if lock_changed else "unchanged",
         project=built.compiled,
     )
+
+
+def _refuse_unreadable(lock: bytes) -> None:
+    """Raises a fault for a lock that is larger than any file that is read."""
+    if len(lock) > MOST_BYTES:
+        size, most = (f"{number / 2**20:,.0f} MiB" for number in (len(lock), MOST_BYTES))
+        message = f"the lock would have {size}, and a file is read up to {most}"
+        raise fail(message, path=LOCK_FILE, hint="split the project, or give its manifests fewer targets")
 
 
 @contextmanager

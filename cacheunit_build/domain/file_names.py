@@ -15,6 +15,9 @@ COUNTS_FILE = "cacheunit.counts"
 SETTINGS_FILES = ("pyproject.toml", "cacheunit.toml")
 """The files that may hold the settings; only one of them does."""
 
+MOST_BYTES = 256 * 2**20
+"""The size up to which a file is read: more than that of any vocabulary."""
+
 TEMPORARY = ".cacheunit-tmp"
 """The suffix of temporary files in a project. Their names also start with a dot, so that nothing reads them."""
 

@@ -18,9 +18,9 @@ from stat import S_ISDIR
 
 from cacheunit_build.adapters.storage.cache_file import file_system_time, write_cache_file
 from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, parent_folders
-from cacheunit_build.adapters.storage.file_stat import MAX_BYTES, exists, latest_change, surely_before
+from cacheunit_build.adapters.storage.file_stat import exists, latest_change, surely_before
 from cacheunit_build.adapters.storage.toolchain import software, vocabularies_unchanged
-from cacheunit_build.domain.file_names import files_of_artifacts
+from cacheunit_build.domain.file_names import MOST_BYTES, files_of_artifacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _fingerprint_now(path: str) -> str:
     try:
         data = os.read(descriptor, _CHUNK)
         if len(data) == _CHUNK:
-            if os.fstat(descriptor).st_size > MAX_BYTES:
+            if os.fstat(descriptor).st_size > MOST_BYTES:
                 raise OSError(27, "is too large", path)
             with open(descriptor, "rb", buffering=0, closefd=False) as handle:
                 data += handle.read()

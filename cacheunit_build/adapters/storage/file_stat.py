@@ -9,6 +9,8 @@ import os
 from errno import EINVAL, ELOOP, ENAMETOOLONG
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
+from cacheunit_build.domain.file_names import MOST_BYTES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
 
 Stat = list[int]
 """Size, inode, device, and the times of modification and change in nanoseconds."""
-
-MAX_BYTES = 256 * 2**20
-"""The size up to which a file is read: more than that of any vocabulary."""
 
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
@@ -68,7 +67,7 @@ def read_regular_file(path: str) -> bytes:
     """Returns the bytes of a file; what is no regular file, such as a pipe, is not waited for.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or is larger than `MAX_BYTES`.
+        OSError: it cannot be read, is no regular file, or is larger than `MOST_BYTES`.
     """
     descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
     with open(descriptor, "rb", buffering=0) as handle:
@@ -77,8 +76,8 @@ def read_regular_file(path: str) -> bytes:
             raise IsADirectoryError(21, "is a folder", path)
         if not S_ISREG(status.st_mode):
             raise OSError(22, "it is not a regular file", path)
-        if status.st_size > MAX_BYTES:
-            raise OSError(27, f"it is larger than {MAX_BYTES // 2**20} MiB", path)
+        if status.st_size > MOST_BYTES:
+            raise OSError(27, f"it is larger than {MOST_BYTES // 2**20} MiB", path)
         return handle.read()
 
 
