@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import shutil
 import socket
@@ -22,6 +21,7 @@ from cacheunit_build.adapters.cluster import cluster_workers, connection
 from cacheunit_build.adapters.cluster.connection import Cluster
 from cacheunit_build.adapters.cluster.noted_tokenizers import other_load
 from cacheunit_build.adapters.cluster.software_check import installed_software, other_software
+from cacheunit_build.adapters.storage.record_file import read_record_file
 from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
 from cacheunit_build.domain.target import TokenizerSpec
 
@@ -111,12 +111,12 @@ def built_here(project: Project) -> tuple[dict[str, bytes], Any]:
     return project.files(), record_of(project)
 
 
-def record_of(project: Project) -> Any:  # noqa: ANN401 - JSON
+def record_of(project: Project) -> object:
     """Returns what the last build recorded, without stats and times."""
-    (file,) = (path for path in project.cache.iterdir() if path.name == "record.json")
-    value = json.loads(file.read_bytes().partition(b"\n")[2])
-    stats = {path: digest for path, (digest, _) in value["stats"].items()}
-    return {**value, "stats": stats, "begun": 0}
+    contents = read_record_file(project.cache / "record.json", None)
+    assert contents is not None
+    files = {path: digest for path, (digest, _) in contents.files.items()}
+    return contents.record, contents.software, contents.vocabularies.keys(), files
 
 
 def unbuilt(project: Project) -> None:
