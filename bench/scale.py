@@ -579,10 +579,11 @@ def measure_git_diff(bench: Bench, case: Case, project: Project) -> None:
 
 
 def ensure_built(bench: Bench, project: Project) -> None:
-    """Builds a project, twice, since files that were just written are read again by the next run."""
+    """Builds a project here, twice, since files that were just written are read again by the next run."""
     environment = {**os.environ, CACHE: str(project.cache)}
+    options = ("--no-remote",) if has_option("--no-remote") else ()
     for _ in range(2):
-        subprocess.run(bench.command(project, "build"), env=environment, capture_output=True, check=False)
+        subprocess.run(bench.command(project, "build", *options), env=environment, capture_output=True, check=False)
 
 
 COLUMNS: dict[str, Callable[[Bench, Case, Project], None]] = {
