@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.cluster.cluster_workers import ClusterWorkers, SharedSources
-from cacheunit_build.adapters.cluster.worker import SentInputs
 from cacheunit_build.domain.file_names import COUNTS_FILE, SETTINGS_FILES
+from cacheunit_build.domain.workers import OpenedInputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,4 +51,4 @@ def _open_on_worker(files: WorkerFiles, *, no_project_code: bool) -> WorkerInput
     from cacheunit_build.targets.loader import known_vocabularies
 
     encoder = encoder_loader(files, refused=no_project_code)
-    return SentInputs(files=files, tokenizers=LocalTokenizerLoader(files.read, known_vocabularies()), encoder=encoder)
+    return OpenedInputs(files=files, tokenizers=LocalTokenizerLoader(files.read, known_vocabularies()), encoder=encoder)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cacheunit_build.adapters.tokenizers.loader import LocalTokenizerLoader
     from cacheunit_build.domain.artifact import ArtifactRecord
     from cacheunit_build.domain.protocols import Adapters
-    from cacheunit_build.domain.workers import Workers
+    from cacheunit_build.domain.workers import WorkerInputs, Workers
 
 OK, DIFFERENT, WRONG_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 """The exit codes: success; a check failed or differences were found; the input is wrong; a bug; interrupted."""
@@ -198,11 +198,22 @@ class OpenProject:
         return OpenProject(self.root, records, self.tokenizers, no_project_code=self.no_project_code)
 
 
-def _open_in_worker(root: str, *, no_project_code: bool) -> Adapters:
-    """Opens a project in a worker process that shares nothing with this one."""
+def _open_in_worker(root: str, *, no_project_code: bool) -> WorkerInputs:
+    """Opens a project in a worker process that shares nothing with this one, without what its last build recorded."""
     from pathlib import Path
 
-    return Context(Path(root), quiet=True, verbose=False, no_project_code=no_project_code).adapters()
+    from cacheunit_build.adapters.storage.build_cache import BuildCache
+    from cacheunit_build.adapters.storage.cache_folder import CacheFolder
+    from cacheunit_build.adapters.storage.project_files import DiskFiles
+    from cacheunit_build.cli.project_code import encoder_loader
+    from cacheunit_build.domain.workers import OpenedInputs
+
+    files = DiskFiles(Path(root))
+    return OpenedInputs(
+        files=files,
+        tokenizers=_tokenizer_loader(files, BuildCache(CacheFolder(root))),
+        encoder=encoder_loader(files, refused=no_project_code),
+    )
 
 
 def _refuse_other_release(files: DiskFiles) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cacheunit_build.domain.protocols import CompileInputs
@@ -10,7 +11,7 @@ from cacheunit_build.domain.protocols import CompileInputs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cacheunit_build.domain.protocols import WorkerFiles
+    from cacheunit_build.domain.protocols import EncoderLoader, TokenizerLoader, WorkerFiles
 
 Chunk = Sequence[tuple[str, str]]
 """Some manifests: name and path of each."""
@@ -24,6 +25,15 @@ class WorkerInputs(CompileInputs, Protocol):
     @property
     def files(self) -> WorkerFiles:
         """The files of the project."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedInputs:
+    """What a worker that shares nothing with the command has opened: the files of the project, and its own loaders."""
+
+    files: WorkerFiles
+    tokenizers: TokenizerLoader
+    encoder: EncoderLoader
 
 
 class Workers(Protocol):

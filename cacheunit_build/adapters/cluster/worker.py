@@ -14,6 +14,7 @@ from cacheunit_build.adapters.cluster.noted_tokenizers import NotedTokenizers
 from cacheunit_build.adapters.cluster.sent_files import SentFiles
 from cacheunit_build.adapters.cluster.software_check import installed_software
 from cacheunit_build.domain.errors import CacheunitError
+from cacheunit_build.domain.workers import OpenedInputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cacheunit_build.adapters.cluster.sent_files import Answers, Question
     from cacheunit_build.adapters.cluster.software_check import Software
     from cacheunit_build.domain.errors import Fault
-    from cacheunit_build.domain.protocols import EncoderLoader, TokenizerLoader, WorkerFiles
+    from cacheunit_build.domain.protocols import TokenizerLoader, WorkerFiles
     from cacheunit_build.domain.workers import Chunk, WorkerInputs
 
     OpenInputs = Callable[[WorkerFiles], WorkerInputs]
@@ -82,15 +83,6 @@ class ChunkReply:
     loads: Loads = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentInputs:
-    """The inputs of a chunk on a worker: the files that were sent, and the loaders of the worker."""
-
-    files: WorkerFiles
-    tokenizers: TokenizerLoader
-    encoder: EncoderLoader
-
-
 class _Build:
     """One build in this process: what its chunks share."""
 
@@ -125,7 +117,7 @@ class _Build:
             loader = _former[0].with_project_files(self._files.read) if _former else inputs.tokenizers
             _former[:] = [loader]
             self._tokenizers = NotedTokenizers(loader)
-            inputs = SentInputs(files=self._files, tokenizers=self._tokenizers, encoder=inputs.encoder)
+            inputs = OpenedInputs(files=self._files, tokenizers=self._tokenizers, encoder=inputs.encoder)
             self._build_chunk = self._job.task(inputs)
         return self._build_chunk
 
