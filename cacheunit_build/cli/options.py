@@ -52,7 +52,7 @@ _jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=_available_cores(),
-    help="Number of processes that compile. Default: number of CPU cores.",
+    help="Number of processes that compile here; excludes --scheduler. Default: number of CPU cores.",
 )
 _SCHEDULER_VARIABLE = "CACHEUNIT_SCHEDULER"
 _scheduler_option = click.option(
@@ -66,7 +66,8 @@ no_remote_option = click.option(
     "--no-remote",
     is_flag=True,
     envvar=NO_REMOTE_VARIABLE,
-    help=f"Do not use the remote cache: compile everything here. Or set {NO_REMOTE_VARIABLE}=1.",
+    help="Compile everything, without the remote cache that the setting cache.remote or CACHEUNIT_REMOTE_CACHE names. "
+    f"Or set {NO_REMOTE_VARIABLE}=1.",
 )
 price_option = click.option(
     "--model", metavar="MODEL", help="Show money by the price of this model. Needs the extra prices, and no network."

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from cacheunit_build.adapters.cluster.connection import NOTHING_WRITTEN, Cluster, large_messages
+from cacheunit_build.adapters.cluster.connection import Cluster, large_messages
 from cacheunit_build.adapters.cluster.noted_tokenizers import other_load
 from cacheunit_build.adapters.cluster.sent_files import Answer, answer
 from cacheunit_build.adapters.cluster.software_check import installed_software, other_software
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 50
 """How often a chunk may find that it needs more files: a template can include one that includes another one."""
 _SECONDS_BETWEEN_CHECKS = 1.0
+_MOST_NAMED = 8
 _CHUNKS_PER_WORKER = 2
 """One that is built, and one that is on its way."""
 
@@ -235,7 +236,7 @@ class _Run:
             return None
         except (OSError, MemoryError, ImportError, AttributeError, pickle.UnpicklingError) as error:
             reason = " ".join(str(error).split())
-            raise fail(f"a worker failed: {type(error).__name__}: {reason}; {NOTHING_WRITTEN}") from error
+            raise fail(f"a worker failed: {type(error).__name__}: {reason}") from error
         self._refuse(reply)
         return reply
 
@@ -265,7 +266,7 @@ class _Run:
             CacheunitError: it was a single one, with nothing beside it.
         """
         if attempt.alone and len(attempt.chunk) == 1:
-            message = f"every worker that built this prefix alone was lost, {lost} in a row; {NOTHING_WRITTEN}"
+            message = f"every worker that built this prefix alone was lost, {lost} in a row"
             hint = "the logs of the workers say why; perhaps memory ran out"
             raise fail(message, path=attempt.chunk[0][1], hint=hint)
         self._suspects += [replace(attempt, chunk=(manifest,), alone=True) for manifest in attempt.chunk]
@@ -279,5 +280,7 @@ class _Run:
             suspects = [path for key in self._cluster.suspects(list(chunks)) for _, path in chunks[key]]
             if not suspects:
                 raise
-            hint = f"the workers that were lost had to build {', '.join(sorted(suspects))}"
+            names = ", ".join(sorted(suspects)[:_MOST_NAMED])
+            more = f" and {len(suspects) - _MOST_NAMED:,} more" if len(suspects) > _MOST_NAMED else ""
+            hint = f"the workers that were lost had to build {names}{more}"
             raise CacheunitError(*(replace(fault, hint=hint) for fault in error.faults)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import struct
 import time
 import warnings
 from contextlib import contextmanager, suppress
@@ -25,7 +26,6 @@ WORKER_SECONDS = 30.0
 """How long a cluster may be without a worker that works: pods take some time to start."""
 _SECONDS_BETWEEN_LOOKS = 0.1
 
-NOTHING_WRITTEN = "nothing was written"
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]@]+):([0-9]{1,5})")
 _TLS_HINT = "distributed reads certificates from its own configuration, distributed.comm.tls"
 
@@ -93,15 +93,15 @@ class Cluster:
         if now - self._idle_since < WORKER_SECONDS:
             return
         if not workers:
-            message = f"the cluster at {self.address} has had no workers for {WORKER_SECONDS:g} s; {NOTHING_WRITTEN}"
+            message = f"the cluster at {self.address} has had no workers for {WORKER_SECONDS:g} s"
             raise fail(message, hint=f'start one: "dask worker {self.address}"')
         addresses = ", ".join(sorted(workers))
-        message = f"no worker of the cluster at {self.address} takes more work: {addresses}; {NOTHING_WRITTEN}"
+        message = f"no worker of the cluster at {self.address} takes more work: {addresses}"
         raise fail(message, hint="a worker pauses when its memory is used up, or when its disk is full")
 
     def lost(self) -> CacheunitError:
         """Returns the fault of a cluster that is gone."""
-        return fail(f"the connection to the scheduler at {self.address} was lost; {NOTHING_WRITTEN}")
+        return fail(f"the connection to the scheduler at {self.address} was lost")
 
     def suspects(self, keys: Sequence[str]) -> list[str]:
         """Returns those of some tasks that workers had when they were lost: those for which that is so most often."""
@@ -158,7 +158,7 @@ def _connect(address: str) -> Client:
     try:
         asyncio.run(asyncio.wait_for(_greet(address), CONNECT_SECONDS))
         return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="cacheunit")
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, MemoryError, struct.error) as error:  # what is no scheduler sends other bytes
         message = f"no dask scheduler answers at {address} within {CONNECT_SECONDS:g} s"
         raise fail(message, hint=_TLS_HINT if address.startswith("tls:") else None) from error
     except (TypeError, ValueError, RuntimeError, ImportError) as error:

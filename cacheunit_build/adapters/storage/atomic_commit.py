@@ -236,7 +236,7 @@ def _restored_hint(not_restored: Sequence[str]) -> str:
 
 
 def remove_leftovers(root: Path, folder: str) -> None:
-    """Removes temporary files that a killed commit left below `folder` and beside the lock, and empty folders below it.
+    """Removes temporary files that a killed commit left below `folder` and beside the lock, and empty folders.
 
     What cannot be listed or removed is ignored: it does no harm, and the next build tries again.
     """
@@ -245,7 +245,7 @@ def remove_leftovers(root: Path, folder: str) -> None:
         for parent, _, files in os.walk(root / folder, topdown=False):
             temporary = [name for name in files if name.endswith(TEMPORARY)]
             _unlink(f"{parent}/{name}" for name in temporary)
-            if len(temporary) == len(files) and not os.path.samefile(parent, root / folder):
+            if len(temporary) == len(files):
                 with contextlib.suppress(OSError):  # it has folders in it
                     os.rmdir(parent)
 
