@@ -874,3 +874,15 @@ def test_a_lock_that_could_not_be_read_again_is_not_written(shop: Project, monke
     assert "hint: split the project" in ran.err
     shop.edit(STYLE, "six", "five")
     assert {path: entry[2] for path, entry in shop.snapshot().items()} == {path: e[2] for path, e in before.items()}
+
+
+def test_folders_of_others_in_the_build_folder_stay(shop: Project) -> None:
+    for folder in ("build/site/.git/refs/heads", "build/site/cache/empty", "build/own"):
+        shop.path(folder).mkdir(parents=True)
+    shop.edit(STYLE, "five", "six")
+    shop.build()
+    shop.edit(STYLE, "six", "{{ broken")
+    assert shop.run("build").code == 2
+    assert all(
+        shop.path(folder).is_dir() for folder in ("build/site/.git/refs/heads", "build/site/cache/empty", "build/own")
+    )

@@ -112,6 +112,16 @@ def test_after_a_prefix_is_renamed_to_other_letter_case_its_artifacts_have_the_n
     assert "unchanged" in project.build().out
 
 
+def test_a_new_folder_below_one_in_other_letter_case_has_its_new_name(ignored_case: Project) -> None:
+    project = ignored_case
+    project.write({"prefixes/deep/x.yaml": "system: agent.md.j2\n"})
+    project.build()
+    project.path("prefixes/deep").rename(project.path("prefixes/DEEP"))
+    project.path("prefixes/DEEP/x.yaml").rename(project.path("prefixes/DEEP/y.yaml"))
+    project.build()
+    assert (built(project), project.drift()) == (["build/DEEP/y/anthropic-1024.txt", ARTIFACT], [])
+
+
 def test_a_variant_and_a_target_in_other_letter_case_have_the_new_name(ignored_case: Project) -> None:
     project = ignored_case
     settings = 'targets = ["{0}"]\n[target.{0}]\nextends = "anthropic-1024"\n'

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cacheunit_build.adapters.system import worker_processes
+from cacheunit_build.adapters.system.worker_processes import WorkerProcesses
+from cacheunit_build.builder import chunks
 from cacheunit_build.builder.build import build
 from cacheunit_build.builder.chunks import BuildOptions, chunks_of
 from cacheunit_build.cli.context import Context
 from cacheunit_build.domain.file_names import LOCK_FILE, TEMPORARY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from conftest import Project
 
@@ -206,9 +208,9 @@ class FreshEyes:
         self._project = project
 
     def run(
-        self, task: Callable[[WorkerInputs], Callable[[Chunk], Any]], _: WorkerInputs, chunks: Sequence[Chunk]
-    ) -> Iterator[Any]:
-        for chunk in chunks:
+        self, task: Callable[[WorkerInputs], Callable[[Chunk], Any]], _: WorkerInputs, parts: Sequence[Chunk]
+    ) -> Generator[Any, None, None]:
+        for chunk in parts:
             self.chunks += 1
             yield task(Context(self._project.root, quiet=True, verbose=False).adapters())(chunk)
             self._project.write({"templates/shared.md.j2": "Edited.\n"})
@@ -226,14 +228,48 @@ def test_workers_that_read_different_states_of_a_file_do_not_build_from_both(pro
     assert not list(project.root.rglob(f"*{TEMPORARY}"))
 
 
+def cannot(*_: object) -> None:
+    raise OSError(30, "Read-only file system")
+
+
+@pytest.mark.parametrize("refused", ["_pool", "submit"])
+def test_where_no_process_can_be_started_this_one_builds(
+    project: Project, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """As where `/dev/shm` is read-only, or a user may have no more processes."""
+    owner = WorkerProcesses if refused == "_pool" else ProcessPoolExecutor
+    monkeypatch.setattr(owner, refused, cannot)
+    write_many(project)
+    assert project.build("--jobs", "2").out.endswith("60 built, 0 unchanged; lock written\n")
+    assert project.check("--jobs", "2")["ok"]
+
+
+def test_an_interrupt_while_results_are_merged_ends_the_workers_before_their_files_are_removed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_many(project, 100)
+    add = chunks._MergedChunks.add  # noqa: SLF001 - where the third result arrives
+    calls: list[object] = []
+
+    def interrupted(merged: Any, chunk: Any) -> None:  # noqa: ANN401
+        calls.append(chunk)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        add(merged, chunk)
+
+    monkeypatch.setattr(chunks._MergedChunks, "add", interrupted)  # noqa: SLF001
+    assert project.run("build", "--jobs", "2").code == 130
+    assert left_behind(project) == []
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3, 64])
 @pytest.mark.parametrize("number", [0, 1, 8, 9, 63, 1000])
 def test_chunks_have_every_manifest_once_and_in_order(number: int, workers: int) -> None:
     work = [(f"p{index}", f"prefixes/p{index}.yaml") for index in range(number)]
-    chunks = chunks_of(work, workers)
-    assert [manifest for chunk in chunks for manifest in chunk] == work
-    assert all(chunks)
-    assert max(map(len, chunks), default=0) <= 64
+    parts = chunks_of(work, workers)
+    assert [manifest for part in parts for manifest in part] == work
+    assert all(parts)
+    assert max(map(len, parts), default=0) <= 64
 
 
 def run_program(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:

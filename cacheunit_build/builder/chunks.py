@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -146,6 +147,7 @@ class _Run:
         self._task = task
         self._fingerprint_of = fingerprint_of
         self._merged = _MergedChunks()
+        self._is_new = not self._files.has_folder(self._plan.settings.build)
 
     def build(self, work: Sequence[ManifestPath]) -> BuiltProject:
         """Builds the manifests that must be built."""
@@ -170,7 +172,8 @@ class _Run:
             self._merge((cached_chunk(item, self._task, self._compiler) for item in found), len(work))
             work = [manifest for manifest in work if manifest[1] not in self._merged.remotes]
         if workers is not None:
-            self._merge(workers.run(self._task, self._adapters, chunks_of(work, workers.count)), len(work))
+            with closing(workers.run(self._task, self._adapters, chunks_of(work, workers.count))) as chunks:
+                self._merge(chunks, len(work))
             return None
         builder = self._task(self._adapters)
         builder.keeps = self._options.keeps_texts
@@ -186,7 +189,7 @@ class _Run:
         """Removes everything that was staged, also by workers that were lost."""
         self._files.discard(self._merged.staged)
         if self._task.stages:
-            self._files.remove_leftovers(self._plan.settings.build)
+            self._files.remove_leftovers(self._plan.settings.build, is_new=self._is_new)
 
     def _merge(self, chunks: Iterable[BuiltChunk], total: int) -> None:
         for chunk in chunks:

@@ -83,8 +83,8 @@ class ProjectFiles(WorkerFiles, Protocol):
     def edit_problem(self, path: str) -> str | None:
         """Returns why a source is not to be edited, as in `it is read-only`; None where it can be."""
 
-    def remove_leftovers(self, folder: str) -> None:
-        """Removes temporary files that a killed build left."""
+    def remove_leftovers(self, folder: str, *, is_new: bool = False) -> None:
+        """Removes temporary files that a killed build left; and empty folders, if the build folder is new."""
 
     def discard(self, staged: Iterable[StagedFiles]) -> None:
         """Removes what was prepared and is not to be moved into place."""

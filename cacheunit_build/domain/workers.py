@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from cacheunit_build.domain.protocols import CompileInputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from cacheunit_build.domain.protocols import EncoderLoader, TokenizerLoader, WorkerFiles
 
@@ -45,8 +45,8 @@ class Workers(Protocol):
 
     def run(
         self, task: Callable[[WorkerInputs], Callable[[Chunk], T]], inputs: WorkerInputs, chunks: Sequence[Chunk]
-    ) -> Iterator[T]:
-        """Yields the result of each chunk, in any order.
+    ) -> Generator[T, None, None]:
+        """Yields the result of each chunk, in any order. Workers end when it is closed.
 
         Args:
             task: called once by each worker with the files and loaders that it has; returns what builds a chunk.

@@ -23,7 +23,7 @@ from cacheunit_build.adapters.cluster.worker import ChunkRequest, Job, run_chunk
 from cacheunit_build.domain.errors import CacheunitError, fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from cacheunit_build.adapters.cluster.sent_files import Question
@@ -95,7 +95,7 @@ class ClusterWorkers:
 
     def run(
         self, task: Callable[[WorkerInputs], Callable[[Chunk], T]], inputs: WorkerInputs, chunks: Sequence[Chunk]
-    ) -> Iterator[T]:
+    ) -> Generator[T, None, None]:
         """Yields the result of each chunk.
 
         Args:

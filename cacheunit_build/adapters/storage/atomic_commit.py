@@ -115,10 +115,11 @@ class _Commit:
 
         That is so where the file system takes both for one; folders that were created now have their right name.
         """
-        seen = {"", *self.stager.folders}
+        seen, created = {""}, set(self.stager.folders)
         for path in self.stager.temporary:
             for folder in reversed(list(_unseen_parents(path, seen))):
-                self._spell(folder)
+                if folder not in created:
+                    self._spell(folder)
 
     def _spell(self, folder: str) -> None:
         former = self._other_spelling(folder)
@@ -236,24 +237,37 @@ def _restored_hint(not_restored: Sequence[str]) -> str:
 
 
 def remove_leftovers(root: Path, folder: str) -> None:
-    """Removes temporary files that a killed commit left below `folder` and beside the lock, and empty folders.
+    """Removes temporary files that a killed commit left below `folder` and beside the lock, and folders of them alone.
 
     What cannot be listed or removed is ignored: it does no harm, and the next build tries again.
     """
+    emptied: list[str] = []
     with contextlib.suppress(OSError):
         _unlink(f"{root}/{name}" for name in os.listdir(root) if name.endswith(TEMPORARY))
-        for parent, _, files in os.walk(root / folder, topdown=False):
+        for parent, folders, files in os.walk(root / folder):
+            folders[:] = [name for name in folders if not name.startswith(".")]  # of something else, as `.git`
             temporary = [name for name in files if name.endswith(TEMPORARY)]
             _unlink(f"{parent}/{name}" for name in temporary)
-            if len(temporary) == len(files):
-                with contextlib.suppress(OSError):  # it has folders in it
-                    os.rmdir(parent)
+            if temporary and len(temporary) == len(files):
+                emptied.append(parent)
+    _remove_folders(reversed(emptied))
+
+
+def remove_empty_folders(root: Path, folder: str) -> None:
+    """Removes a folder, and those in it, as far as they are empty; for one that did not exist before."""
+    _remove_folders(parent for parent, _, _ in os.walk(root / folder, topdown=False))
 
 
 def _unlink(paths: Iterable[str]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             os.unlink(path)
+
+
+def _remove_folders(folders: Iterable[str]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):  # it is not empty
+            os.rmdir(folder)
 
 
 def _keep(file: str, former: str) -> bool:

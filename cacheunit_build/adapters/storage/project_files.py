@@ -6,7 +6,7 @@ import os
 from stat import S_ISDIR, S_ISLNK, S_ISREG, S_IWUSR
 from typing import TYPE_CHECKING
 
-from cacheunit_build.adapters.storage.atomic_commit import commit, remove_leftovers
+from cacheunit_build.adapters.storage.atomic_commit import commit, remove_empty_folders, remove_leftovers
 from cacheunit_build.adapters.storage.cache_folder import CacheFolder
 from cacheunit_build.adapters.storage.discovery import DiskNames, RefusedPathError, files_below, linked_folder_error
 from cacheunit_build.adapters.storage.file_stat import (
@@ -247,9 +247,16 @@ class DiskFiles:
         """Notes which files of the project another process read."""
         self._observed |= observed
 
-    def remove_leftovers(self, folder: str) -> None:
-        """Removes temporary files that a killed build left. Only for the holder of `exclusive`."""
+    def remove_leftovers(self, folder: str, *, is_new: bool = False) -> None:
+        """Removes temporary files that a killed build left. Only for the holder of `exclusive`.
+
+        Args:
+            folder: the build folder.
+            is_new: whether it did not exist before, so that empty folders in it are left of this build.
+        """
         remove_leftovers(self.root, self._names.on_disk(folder))
+        if is_new:
+            remove_empty_folders(self.root, self._names.on_disk(folder))
 
 
 def _unreadable(path: str, error: OSError) -> CacheunitError:

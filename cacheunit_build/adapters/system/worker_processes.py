@@ -14,6 +14,8 @@ import threading
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +24,7 @@ from cacheunit_build.adapters.system.garbage import collect_garbage_rarely
 from cacheunit_build.domain.errors import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkContext, SpawnContext
 
@@ -36,6 +38,9 @@ LEAST_MANIFESTS = 50
 
 FIRST_HERE = 1
 """Chunks that are built in this process, so that forked ones take over what is loaded by then."""
+
+_CANNOT_START = (OSError, RuntimeError, ImportError, NotImplementedError)
+"""What Python raises where a system starts no more processes or threads, or has no semaphores."""
 
 _build_chunk: Callable[[Chunk], Any]
 """Builds a chunk in a worker process."""
@@ -55,8 +60,8 @@ class WorkerProcesses:
 
     def run(
         self, task: Callable[[WorkerInputs], Callable[[Chunk], T]], inputs: WorkerInputs, chunks: Sequence[Chunk]
-    ) -> Iterator[T]:
-        """Yields the result of each chunk, the first ones from this process.
+    ) -> Generator[T, None, None]:
+        """Yields the result of each chunk, the first ones from this process; all of them, if it cannot start others.
 
         Args:
             task: returns what builds a chunk, from the files and loaders of a process.
@@ -67,16 +72,18 @@ class WorkerProcesses:
             CacheunitError: a process was killed.
         """
         build_chunk = task(inputs)
-        is_small = sum(map(len, chunks)) < LEAST_MANIFESTS
-        split = len(chunks) if is_small else FIRST_HERE
-        here, elsewhere = chunks[:split], chunks[split:]
-        yield from map(build_chunk, here)
-        while elsewhere:
-            count = min(self.count, len(elsewhere))
-            run = _PoolRun(self._pool(task, build_chunk, count), elsewhere, 2 * count)
+        split = len(chunks) if sum(map(len, chunks)) < LEAST_MANIFESTS else FIRST_HERE
+        yield from map(build_chunk, chunks[:split])
+        rest: Sequence[Chunk] = chunks[split:]
+        while rest:
+            count = min(self.count, len(rest))
+            run = _PoolRun(partial(self._pool, task, build_chunk, count), rest, 2 * count)
             yield from run.results()
+            if run.not_started:
+                yield from map(build_chunk, run.not_started)
+                return
             yield from self._one_by_one(task, build_chunk, run.interrupted)
-            elsewhere = run.waiting
+            rest = run.waiting
 
     def _one_by_one(self, task: Task, build_chunk: Callable[[Chunk], T], chunks: Sequence[Chunk]) -> Iterator[T]:
         """Yields the results of chunks during which a process was killed, manifest by manifest.
@@ -87,8 +94,9 @@ class WorkerProcesses:
         if not chunks:
             return
         manifests = [[manifest] for chunk in chunks for manifest in chunk]
-        run = _PoolRun(self._pool(task, build_chunk, 1), manifests, 1)
+        run = _PoolRun(partial(self._pool, task, build_chunk, 1), manifests, 1)
         yield from run.results()
+        yield from map(build_chunk, run.not_started)
         for chunk in run.interrupted:
             hint = "perhaps it needs more memory than there is"
             raise fail("the process that compiles it was killed, twice", path=chunk[0][1], hint=hint)
@@ -131,39 +139,70 @@ class _PoolRun:
     """Runs chunks in a pool of processes, until one of these is killed.
 
     Args:
-        pool: the pool, which is closed at the end.
+        open_pool: starts the pool, which is closed at the end.
         chunks: the chunks.
         at_once: how many chunks the pool has at a time.
 
     Attributes:
         interrupted: the chunks that the pool had when a process was killed.
         waiting: the chunks that it had not begun then.
+        not_started: the chunks that are left where this system starts no processes.
     """
 
-    def __init__(self, pool: _Pool, chunks: Sequence[Chunk], at_once: int) -> None:
+    def __init__(self, open_pool: Callable[[], _Pool], chunks: Sequence[Chunk], at_once: int) -> None:
         self.interrupted: list[Chunk] = []
+        self.not_started: list[Chunk] = []
         self.waiting = deque(chunks)
-        self._pool = pool
+        self._running: dict[Future[Any], Chunk] = {}
+        self._open_pool = open_pool
         self._at_once = at_once
 
     def results(self) -> Iterator[Any]:
         """Yields the results of chunks, in any order."""
-        running: dict[Future[Any], Chunk] = {}
+        try:
+            pool = self._open_pool()
+        except _CANNOT_START:
+            self.not_started = list(self.waiting)
+            return
         finished = False
         try:
-            while self.waiting or running:
-                while self.waiting and len(running) < self._at_once:
-                    future = self._pool.executor.submit(_run_chunk, self.waiting[0])
-                    running[future] = self.waiting.popleft()
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+            while (self.waiting or self._running) and self._submit(pool):
+                for future in wait(self._running, return_when=FIRST_COMPLETED).done:
                     result = future.result()
-                    del running[future]
+                    del self._running[future]
                     yield result
             finished = True
         except BrokenProcessPool:
-            self.interrupted = list(running.values())
+            self.interrupted = list(self._running.values())
         finally:
-            self._pool.close(finished=finished)
+            pool.close(finished=finished and not self.not_started)
+
+    def _submit(self, pool: _Pool) -> bool:
+        """Hands chunks to the pool; returns whether it could, or had been handed some before."""
+        try:
+            while self.waiting and len(self._running) < self._at_once:
+                with _interrupts_blocked():
+                    future = pool.executor.submit(_run_chunk, self.waiting[0])
+                self._running[future] = self.waiting.popleft()
+        except BrokenProcessPool:
+            raise
+        except _CANNOT_START:
+            if not self._running:
+                self.not_started = list(self.waiting)
+        return not self.not_started
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Lets processes start with interrupts blocked, until they are prepared for them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def _can_fork() -> bool:
@@ -199,6 +238,8 @@ def _run_chunk(chunk: Chunk) -> Any:  # noqa: ANN401 - what the task returns
 def _end_with(reader: Connection) -> None:
     """Ends this process when it is interrupted, or when nobody can write to a pipe any more."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def wait_for_end() -> None:
         reader.poll(None)
