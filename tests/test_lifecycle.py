@@ -710,6 +710,7 @@ def test_a_file_that_cannot_be_restored_is_named(change: RepeatableBuild, monkey
     for path in changed:
         assert (f'"{path}"' in ran.err) == (outputs.get(path) != change.old[path]), path
     assert 'could not be restored: run "cacheunit build" again' in ran.err
+    assert "nothing was written" not in ran.err
     assert outputs[LOCK_FILE] == change.old[LOCK_FILE]
     assert change.partly_written(_without_temporary(outputs)) == []
 

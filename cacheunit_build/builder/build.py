@@ -13,7 +13,7 @@ from cacheunit_build.builder.up_to_date import listed_only, reusable_records
 from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.build_record import BuildRecord, prefix_record
 from cacheunit_build.domain.drift import Drift
-from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.errors import CacheunitError, PartlyWrittenError, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, LOCK_VERSION, MOST_BYTES, SETTINGS_FILES, files_of_artifacts
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.lock import Lock
@@ -48,7 +48,7 @@ def build(
             adapters.records.start()
             return (_build_locked if locked else _build)(adapters, selection, options)
     except CacheunitError as error:
-        return BuildResult(faults=error.faults)
+        return BuildResult(faults=error.faults, is_partly_written=isinstance(error, PartlyWrittenError))
 
 
 def _build(adapters: Adapters, selection: Selection, options: BuildOptions) -> BuildResult:

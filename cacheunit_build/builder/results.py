@@ -48,6 +48,7 @@ class BuildResult:
         orphans: files in the build folder that no lock entry names.
         drift: the differences that made `--locked` refuse to build.
         faults: every fault; with one, nothing was written.
+        is_partly_written: whether files were written all the same, since they could not be restored.
         notes: further remarks.
         lock: what was done with the lockfile.
         project: what was compiled and reused, where that was asked for; None where nothing was compiled, or something
@@ -60,6 +61,7 @@ class BuildResult:
     orphans: tuple[Drift, ...] = ()
     drift: tuple[Drift, ...] = ()
     faults: tuple[Fault, ...] = ()
+    is_partly_written: bool = False
     notes: tuple[str, ...] = ()
     lock: Literal["written", "unchanged", "refused"] = "refused"
     project: CompiledProject | None = None

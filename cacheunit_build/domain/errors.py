@@ -53,6 +53,10 @@ class CacheunitError(Exception):
         return tuple(replace(fault, path=path, line=line) if fault.path is None else fault for fault in self.faults)
 
 
+class PartlyWrittenError(CacheunitError):
+    """Raised when something failed, and what was changed before could not be restored."""
+
+
 def fail(message: str, *, path: str | None = None, line: int | None = None, hint: str | None = None) -> CacheunitError:
     """Returns an error with this one fault; the caller raises it."""
     return CacheunitError(Fault(message=message, path=path, line=line, hint=hint))

@@ -21,7 +21,7 @@ from cacheunit_build.adapters.storage.staging import (
     unwritable,
     write_new,
 )
-from cacheunit_build.domain.errors import fail
+from cacheunit_build.domain.errors import PartlyWrittenError, fail
 from cacheunit_build.domain.file_names import LOCK_FILE, TEMPORARY
 from cacheunit_build.domain.names import composed, folded
 
@@ -74,11 +74,14 @@ def commit(
                 sync_folder(root)
         work.stager.folders.clear()  # they stay
     except OSError as error:
-        raise unwritable(work.stager.path, error, _restored_hint(work.roll_back())) from None
+        not_restored = work.roll_back()
+        fault = unwritable(work.stager.path, error, _restored_hint(not_restored))
+        raise PartlyWrittenError(*fault.faults) if not_restored else fault from None
     except BaseException:
         not_restored = work.roll_back()
         if not_restored:
-            raise fail(f'interrupted at "{work.stager.path}"', hint=_restored_hint(not_restored)) from None
+            interrupted = fail(f'interrupted at "{work.stager.path}"', hint=_restored_hint(not_restored))
+            raise PartlyWrittenError(*interrupted.faults) from None
         raise
     finally:
         work.clean_up(removed)

@@ -98,7 +98,8 @@ def _print_build(context: Context, result: BuildResult) -> None:
         context.remark(f"warning: {orphan.path} is not in the lock; it was not touched")
     if result.faults:
         print_faults(result.faults)
-        context.remark(f"\n{plural(len(result.faults), 'error')}; nothing was written")
+        written = "" if result.is_partly_written else "; nothing was written"
+        context.remark(f"\n{plural(len(result.faults), 'error')}{written}")
     elif result.drift:
         print_blocks([drift_table(result.drift, verbose=context.verbose)])
         context.remark("\nrefused: sources, lock and build/ do not match; nothing was written")
