@@ -59,8 +59,7 @@ def _build(adapters: Adapters, selection: Selection, options: BuildOptions) -> B
     if built.records.faults:
         return BuildResult(faults=built.records.faults, notes=notes)
     result = replace(_write(adapters, built, old), notes=notes)
-    if options.remote is not None:
-        options.remote.store(built.plan, built.compiler, built.records, adapters.files.read_now)
+    _share(adapters, built, options)
     return result
 
 
@@ -71,7 +70,16 @@ def _build_locked(adapters: Adapters, selection: Selection, options: BuildOption
     built = build_chunks(adapters, selection, options, stages=True, fingerprint_of=adapters.files.fingerprint)
     if built.records.faults:
         return BuildResult(faults=built.records.faults)
-    return _write_missing(adapters, built, lock)
+    result = _write_missing(adapters, built, lock)
+    if not result.drift:
+        _share(adapters, built, options)
+    return result
+
+
+def _share(adapters: Adapters, built: BuiltProject, options: BuildOptions) -> None:
+    """Stores in the remote cache what was compiled; its files are in the build folder now."""
+    if options.remote is not None:
+        options.remote.store(built.plan, built.compiler, built.records, adapters.files.read_now)
 
 
 def _lock_to_replace(adapters: Adapters, selection: Selection) -> tuple[Lock, tuple[str, ...]]:
