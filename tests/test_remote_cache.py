@@ -38,10 +38,12 @@ from cacheunit_build.domain.remote_cache import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from conftest import Project
+
+    from cacheunit_build.domain.artifact import Artifact
 
 WRITE = {"CACHEUNIT_CACHE_WRITE": "1"}
 OPENED: list[HttpRemoteCache] = []
