@@ -404,7 +404,7 @@ def test_a_locked_build_stores_what_it_compiled(
         ran = sources.run("build", "--locked")
         assert (ran.code, ran.err, outputs(sources)) == (0, note, built)
     assert compiled == []
-    start_anew(sources, keep_lock=True)
+    server.stored.clear()
     sources.edit("templates/b.md.j2", "bicycles", "shoes")
     server.requests.clear()
     assert sources.run("build", "--locked").code == 1
