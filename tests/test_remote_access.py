@@ -65,9 +65,8 @@ def test_without_a_url_there_is_no_remote() -> None:
 
 def test_the_environment_replaces_the_setting() -> None:
     assert access(URL).url == URL
-    assert access(URL).named_by_checkout
     other = access(URL, CACHEUNIT_REMOTE_CACHE="https://other.example.com:8443/a/")
-    assert (other.url, other.named_by_checkout) == ("https://other.example.com:8443/a", False)
+    assert other.url == "https://other.example.com:8443/a"
     assert (other.server.host, other.server.port, other.server.path) == ("other.example.com", 8443, "/a")
     assert other.server.tls is not None
 
@@ -227,7 +226,7 @@ def test_the_command_line_opens_what_the_settings_name(monkeypatch: pytest.Monke
     files = {"pyproject.toml": f'[tool.cacheunit.cache]\nremote = "{URL}"'.encode()}
     cache = open_remote_cache(files.get)
     assert cache is not None
-    assert cache.named_by_checkout
+    assert cache.url == URL
     assert open_remote_cache(files.get, refused=True) is None
     assert open_remote_cache(files.get, verifies=True) is None
     monkeypatch.setenv("CACHEUNIT_REMOTE_CACHE", "")
@@ -236,7 +235,7 @@ def test_the_command_line_opens_what_the_settings_name(monkeypatch: pytest.Monke
     for verifies in (False, True):
         other = open_remote_cache(files.get, verifies=verifies)
         assert other is not None
-        assert not other.named_by_checkout
+        assert other.url == "http://127.0.0.1:9"
 
 
 @pytest.mark.parametrize("settings", ["", "cache = 1", "[cache]\nremote = 1", '[cache]\nremote = "http://x"', "[["])

@@ -19,6 +19,7 @@ from cacheunit_build.domain.artifact import PaddingPlan
 from cacheunit_build.domain.cache_rule import CacheRule
 from cacheunit_build.domain.errors import fail
 from cacheunit_build.domain.fingerprint import fingerprint
+from cacheunit_build.domain.lock import Lock, identity_data
 from cacheunit_build.domain.remote_blob import pack, unpack
 from cacheunit_build.domain.remote_cache import (
     MOST_SETS,
@@ -30,10 +31,11 @@ from cacheunit_build.domain.remote_cache import (
     parse_listing,
     with_newest,
 )
+from cacheunit_build.lockfile.format import lock_bytes
 from cacheunit_build.parsing.settings import parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from cacheunit_build.domain.remote_cache import CacheableManifest, CachedManifest
 
@@ -55,10 +57,20 @@ def packed(cached: CachedManifest) -> bytes:
     return blob
 
 
+def json_of(value: object) -> bytes:
+    """Returns a value as `compact_json` does, also where it is not valid there."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
 def forged(head: object, data: bytes = b"") -> bytes:
     """Returns a blob with this head, or these bytes in its place."""
-    text = head if isinstance(head, bytes) else json.dumps(head).encode()
+    text = head if isinstance(head, bytes) else json_of(head)
     return b"cacheunit 1\n" + zlib.compress(text + b"\n" + data)
+
+
+def compact_head(cached: CachedManifest) -> bytes:
+    """Returns the head of a result."""
+    return zlib.decompress(packed(cached).partition(b"\n")[2]).partition(b"\n")[0]
 
 
 def changed_head(cached: CachedManifest, change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -108,18 +120,28 @@ JSON = st.recursive(
 )
 
 
-@given(
-    st.sampled_from(["record", "identities", "inputs", "artifacts", "files", "key", "entry", "plan", "lookups"]), JSON
-)
-def test_a_value_of_another_type_is_no_result(place: str, value: object) -> None:
-    cached = result(manifest())
+def places(value: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - JSON
+    """Yields every place in a JSON value: a list or an object, and the index or key in it."""
+    if isinstance(value, list | dict):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from places(value[key])
 
-    def change(head: dict[str, Any]) -> None:
-        outer, inner = head["record"], head["record"]["record"]
-        table = next(item for item in (head, outer, inner, inner["artifacts"][0]) if place in item)
-        table[place] = value
 
-    assert unpack(changed_head(cached, change), cached.manifest, cached.record.inputs) in (None, cached)
+@given(RESULTS, st.data())
+def test_a_result_with_any_other_value_in_any_place_is_none(cached: CachedManifest, data: st.DataObject) -> None:
+    head, _, contents = zlib.decompress(packed(cached).partition(b"\n")[2]).partition(b"\n")
+    values = json.loads(head)
+    table, key = data.draw(st.sampled_from(list(places(values))))
+    similar = [[], {}, "", 0, 1, -1, 1.0, True, False, None, [table[key]], "\x1b[2J", "\ud800", float("nan")]
+    table[key] = data.draw(st.sampled_from(similar) | JSON)
+    opened = unpack(forged(values, contents), cached.manifest, cached.record.inputs)
+    if opened is not None:  # a number of tokens, for one, may be another one
+        assert json_of(values) == compact_head(opened)
+        assert opened.record.inputs == cached.record.inputs
+        assert opened.contents == cached.contents
+        assert opened.record.identities == cached.record.identities
+        lock_bytes(Lock(targets=IDENTITIES, entries={item.key: item.entry for item in opened.record.artifacts}))
 
 
 def test_another_version_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,25 +230,69 @@ def test_a_file_with_other_bytes_than_its_lock_entry_is_none() -> None:
     assert unpack(changed, cached.manifest, cached.record.inputs) is None
 
 
+ARTIFACT = ("prefix", "target", "identity", "entry", "action", "reason", "paths")
+
+
+def with_artifact(**values: object) -> Callable[[dict[str, Any]], object]:
+    """Returns a change: values of the first artifact."""
+
+    def change(head: dict[str, Any]) -> None:
+        for name, value in values.items():
+            head["record"]["prefix"][2][0][ARTIFACT.index(name)] = value
+
+    return change
+
+
+def with_entry(**values: object) -> Callable[[dict[str, Any]], object]:
+    """Returns a change: values in the lock entry of the first artifact."""
+    return lambda head: head["record"]["prefix"][2][0][ARTIFACT.index("entry")].update(values)
+
+
+def with_remote(value: object) -> Callable[[dict[str, Any]], object]:
+    """Returns a change: where the result says it is from."""
+    return lambda head: head["record"]["prefix"].__setitem__(1, value)
+
+
+def foreign_target(head: dict[str, Any]) -> None:
+    """Gives the first target a name that the manifest does not have."""
+    for artifact in head["record"]["prefix"][2]:
+        if artifact[1] == "deepseek-v4":
+            artifact[1] = "deepseek-v5"
+
+
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "no artifacts": lambda head: head["record"]["record"]["artifacts"].clear(),
-    "an artifact twice": lambda head: head["record"]["record"]["artifacts"].append(
-        head["record"]["record"]["artifacts"][0]
-    ),
+    "no artifacts": lambda head: head["record"]["prefix"][2].clear(),
+    "an artifact twice": lambda head: head["record"]["prefix"][2].append(head["record"]["prefix"][2][0]),
     "a file of nobody": lambda head: head["files"].append([fingerprint(b""), 0]),
     "a file less": lambda head: head["files"].pop(),
+    "files in another order": lambda head: head["files"].reverse(),
     "a size below zero": lambda head: head["files"][0].__setitem__(1, -1),
-    "a name outside of the build folder": lambda head: head["record"]["record"]["artifacts"][0].__setitem__(
-        "key", ["support/agent0/../../x", "other"]
+    "a name outside of the build folder": with_artifact(prefix="support/agent0/../../x"),
+    "a target outside of the build folder": with_artifact(target="../other"),
+    "a target that the manifest does not have": foreign_target,
+    "a reason that moves the cursor": with_artifact(reason="\x1b[2J"),
+    "an action that is none": with_artifact(action="##[x]"),
+    "a target without identity": lambda head: head["record"]["header"]["identities"].pop(),
+    "the identity of another target": with_artifact(identity=1),
+    "an identity by a negative index": with_artifact(identity=-2),
+    "an identity by a truth value": with_artifact(identity=False),
+    "an identity of nobody": lambda head: head["record"]["header"]["identities"].append(
+        identity_data(IDENTITIES["other"])
     ),
-    "a target outside of the build folder": lambda head: head["record"]["record"]["artifacts"][0].__setitem__(
-        "key", ["support/agent0", "../other"]
-    ),
-    "a reason that moves the cursor": lambda head: head["record"]["record"]["artifacts"][0].__setitem__(
-        "plan", ["pad", "\x1b[2J"]
-    ),
-    "an action that is none": lambda head: head["record"]["record"]["artifacts"][0].__setitem__("plan", ["##[x]", ""]),
-    "a target without identity": lambda head: head["record"]["record"]["identities"].pop("other"),
+    "another remote": with_remote("https://trusted.example.com"),
+    "a remote that is no text": with_remote([]),
+    "a remote that is false": with_remote(False),  # noqa: FBT003 - the value
+    "no paths": with_artifact(paths=[]),
+    "paths as a text": with_artifact(paths="a"),
+    "paths that are all": lambda head: with_artifact(paths=list(head["record"]["prefix"][0]))(head),
+    "paths as an object": lambda head: with_artifact(paths=head["record"]["prefix"][0])(head),
+    "an input more": lambda head: head["record"]["prefix"][0].update({"templates/b.md.j2": None}),
+    "an input without fingerprint": lambda head: head["record"]["prefix"][0].update({"templates/a.md.j2": ""}),
+    "settings": lambda head: head["record"]["header"].update(settings={"cacheunit.toml": None}),
+    "a key more": lambda head: head.update(more=1),
+    "a value that is the default": with_entry(margin=0.0),
+    "an endless margin": with_entry(margin=float("inf"), counted="estimate", token_ids=None),
+    "a lifetime that is no text": with_entry(lifetimes=["\ud800"]),
 }
 
 

@@ -59,7 +59,7 @@ def _build(adapters: Adapters, selection: Selection, options: BuildOptions) -> B
     if built.records.faults:
         return BuildResult(faults=built.records.faults, notes=notes)
     result = replace(_write(adapters, built, old), notes=notes)
-    _store(adapters, built, options)
+    _share(adapters, built, options)
     return result
 
 
@@ -72,12 +72,12 @@ def _build_locked(adapters: Adapters, selection: Selection, options: BuildOption
         return BuildResult(faults=built.records.faults)
     result = _write_missing(adapters, built, lock)
     if not result.drift:
-        _store(adapters, built, options)
+        _share(adapters, built, options)
     return result
 
 
-def _store(adapters: Adapters, built: BuiltProject, options: BuildOptions) -> None:
-    """Stores in the remote cache, if there is one, what was compiled and is now in the build folder."""
+def _share(adapters: Adapters, built: BuiltProject, options: BuildOptions) -> None:
+    """Stores in the remote cache what was compiled; its files are in the build folder now."""
     if options.remote is not None:
         options.remote.store(built.plan, built.compiler, built.records, adapters.files.read_now)
 

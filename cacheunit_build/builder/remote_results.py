@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from cacheunit_build.builder.chunk import BuiltChunk, BuiltManifest
 from cacheunit_build.domain.artifact import locked_files
 from cacheunit_build.domain.build_record import prefix_record
+from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.domain.fingerprint import fingerprint
 from cacheunit_build.domain.remote_cache import CacheableManifest, CacheContext, CachedManifest, deciding_settings
 from cacheunit_build.domain.staged_files import StagedFiles
@@ -29,14 +31,15 @@ class RemoteResults:
     """The results of one project in a remote cache.
 
     Args:
-        cache: the remote cache.
+        remote: the remote cache.
         software: the identity of the software, by package.
     """
 
-    def __init__(self, cache: RemoteCache, software: Mapping[str, str]) -> None:
-        self._cache = cache
+    def __init__(self, remote: RemoteCache, software: Mapping[str, str]) -> None:
+        self._cache = remote
         self._software = software
-        self._contexts: dict[tuple[str, ...], CacheContext] = {}
+        self._contexts: dict[tuple[int, ...], CacheContext] = {}  # by the `id` of each identity, which it keeps alive
+        self._wanted: dict[str, CacheableManifest | None] = {}
 
     def find(
         self,
@@ -51,8 +54,9 @@ class RemoteResults:
             plan: what is to be compiled.
             compiler: loads the targets of each manifest, whose identities are a part of its key.
             work: name and path of each manifest.
-            fingerprint_of: returns the present fingerprint of a file.
+            fingerprint_of: returns the present fingerprint of a file; it is asked once for each.
         """
+        fingerprint_of = cache(fingerprint_of)
         for start in range(0, len(work), _AT_ONCE):
             wanted = [self._cacheable(plan, compiler, *manifest) for manifest in work[start : start + _AT_ONCE]]
             found = self._cache.find([manifest for manifest in wanted if manifest is not None], fingerprint_of)
@@ -68,7 +72,7 @@ class RemoteResults:
             plan: what was to be compiled.
             compiler: as for `find`.
             project: what it gave, whose files are in the build folder now.
-            read: returns the present bytes of a file.
+            read: returns the present bytes of a file. One that cannot be read is not stored; the build is over.
         """
         if self._cache.writes:
             self._cache.store(self._compiled(plan, compiler, project, read))
@@ -81,28 +85,40 @@ class RemoteResults:
                 continue
             record = prefix_record(project.complete[path], project.identities)
             manifest = self._cacheable(plan, compiler, name, path)
-            files = record.locked_files(plan.settings.build)
-            contents = {fingerprint(data): data for data in map(read, files) if data is not None}
-            if manifest is not None and contents.keys() == set(files.values()):
+            contents = None if manifest is None else _contents(record.locked_files(plan.settings.build), read)
+            if manifest is not None and contents is not None:
                 yield CachedManifest(manifest=manifest, record=record, contents=contents)
 
     def _cacheable(self, plan: ProjectPlan, compiler: PrefixCompiler, name: str, path: str) -> CacheableManifest | None:
-        """Returns what a manifest is looked for by; None where it or one of its targets has a fault."""
-        known = compiler.identities_of(name, path)
-        if known is None:
-            return None
-        digest, identities = known
-        return CacheableManifest(name=name, path=path, fingerprint=digest, context=self._context(plan, identities))
+        """Returns what a manifest is looked for by; None where it has a fault, or may depend on files not known."""
+        if path not in self._wanted:
+            known = compiler.identities_of(name, path)
+            self._wanted[path] = known and CacheableManifest(
+                name=name, path=path, fingerprint=known[0], context=self._context(plan, known[1])
+            )
+        return self._wanted[path]
 
     def _context(self, plan: ProjectPlan, identities: Mapping[str, TargetIdentity]) -> CacheContext:
-        """Returns what decides the artifacts for these targets besides files, made once for each set of targets."""
-        names = tuple(sorted(identities))
-        if names not in self._contexts:
+        """Returns what decides the artifacts for these targets besides files, made once for each set of identities."""
+        key = tuple(map(id, identities.values()))
+        if key not in self._contexts:
             settings = deciding_settings(plan.settings)
-            self._contexts[names] = CacheContext(
-                software=self._software, settings=settings, identities={name: identities[name] for name in names}
-            )
-        return self._contexts[names]
+            self._contexts[key] = CacheContext(software=self._software, settings=settings, identities=dict(identities))
+        return self._contexts[key]
+
+
+def _contents(files: Mapping[str, str], read: Callable[[str], bytes | None]) -> dict[str, bytes] | None:
+    """Returns fingerprint -> bytes of files; None where one of them is not there, or not as it was written.
+
+    Args:
+        files: path -> fingerprint.
+        read: returns the present bytes of a file.
+    """
+    try:
+        contents = {fingerprint(data): data for data in map(read, files) if data is not None}
+    except CacheunitError:
+        return None
+    return contents if contents.keys() == set(files.values()) else None
 
 
 def cached_chunk(cached: CachedManifest, task: ChunkTask, compiler: PrefixCompiler) -> BuiltChunk:

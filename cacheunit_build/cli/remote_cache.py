@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cacheunit_build.domain.errors import CacheunitError
 from cacheunit_build.reports.formatting import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from cacheunit_build.adapters.remote_cache.remote import HttpRemoteCache
     from cacheunit_build.builder.remote_results import RemoteResults
@@ -43,10 +44,29 @@ def open_remote_cache(
     return HttpRemoteCache(access)
 
 
-def remote_results(cache: HttpRemoteCache | None) -> RemoteResults | None:
-    """Returns what builds take from a remote cache and store there; None where there is none."""
+@contextmanager
+def results_of(context: Context, cache: HttpRemoteCache | None) -> Iterator[RemoteResults | None]:
+    """Gives what builds take from a remote cache and store there; None where there is none.
+
+    At the end, it prints how many manifests were found and stored, and what was wrong with the cache.
+    """
     if cache is None:
-        return None
+        yield None
+        return
+    try:
+        yield _results(cache)
+    finally:
+        cache.close()
+    for text in cache.remarks:
+        context.remark(f"note: {text}")
+    use = cache.use
+    asked = use.found + use.missing
+    if use.found or use.stored or (asked and not cache.remarks):
+        stored = f"; {use.stored:,} stored there" if use.stored else ""
+        context.remark(f"note: {use.found:,} of {plural(asked, 'manifest')} from the remote cache{stored}")
+
+
+def _results(cache: HttpRemoteCache) -> RemoteResults | None:
     from cacheunit_build.adapters.storage.toolchain import software
     from cacheunit_build.builder.remote_results import RemoteResults
 
@@ -54,20 +74,6 @@ def remote_results(cache: HttpRemoteCache | None) -> RemoteResults | None:
         return RemoteResults(cache, software())
     except OSError:  # a package cannot be read: no result is known to be of this software
         return None
-
-
-def remark_remote_use(context: Context, cache: HttpRemoteCache | None) -> None:
-    """Prints how many manifests are from the remote cache, and what was wrong with it."""
-    if cache is None:
-        return
-    for text in cache.remarks:
-        context.remark(f"note: {text}")
-    use = cache.use
-    if use.found or use.stored:
-        stored = f"; {use.stored:,} stored there" if use.stored else ""
-        context.remark(
-            f"note: {use.found:,} of {plural(use.found + use.missing, 'manifest')} from the remote cache{stored}"
-        )
 
 
 def _setting(read: Callable[[str], bytes | None]) -> str:

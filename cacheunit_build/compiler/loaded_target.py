@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cacheunit_build.compiler.estimated_frame import estimated_tokens
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from cacheunit_build.request_formats.base import RequestFormat
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadedTarget:
     """A target with its vocabulary and its frame.
 
@@ -82,7 +83,7 @@ class LoadedTarget:
         """The files of the project that it was loaded from."""
         return (*self.frame_lookups, *self.vocabulary_lookups, *self.counts_lookups)
 
-    @property
+    @cached_property
     def identity(self) -> TargetIdentity:
         """What the lock has of it: format, cache rule, options and models, fingerprints of frame and vocabulary."""
         target = self.target

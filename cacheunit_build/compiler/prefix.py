@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cacheunit_build.compiler.artifact import compile_artifact
+from cacheunit_build.compiler.blank_texts import blank_texts
 from cacheunit_build.compiler.example_checks import example_order_faults
 from cacheunit_build.compiler.frozen_options import frozen_options, repeated_schema_faults, unlisted_options
 from cacheunit_build.compiler.loaded_target import load_target
@@ -14,7 +14,6 @@ from cacheunit_build.compiler.manifest_inputs import InputReader
 from cacheunit_build.compiler.per_tools import PerTools
 from cacheunit_build.compiler.tool_checks import response_schema_faults, tool_faults
 from cacheunit_build.domain.errors import CacheunitError, Fault, fail
-from cacheunit_build.domain.file_names import readable_name
 from cacheunit_build.domain.fingerprint import cache_key, fingerprint
 from cacheunit_build.domain.lifetimes import ANY_LIFETIME
 from cacheunit_build.domain.settings import DEFAULT_HITS_PER_MISS
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from cacheunit_build.domain.artifact import Artifact, ArtifactRecord
     from cacheunit_build.domain.lock import TargetIdentity
     from cacheunit_build.domain.manifest import Manifest, Variant
-    from cacheunit_build.domain.prompt import Rendered
     from cacheunit_build.domain.protocols import CompileInputs
     from cacheunit_build.domain.selection import SelectedArtifacts
     from cacheunit_build.domain.settings import Settings
@@ -124,7 +122,8 @@ class PrefixCompiler:
     def identities_of(self, name: str, path: str) -> tuple[str, dict[str, TargetIdentity]] | None:
         """Returns the fingerprint of the manifest at `path`, and the identities of its targets by name.
 
-        None where there is a fault, which compiling it reports.
+        None where there is a fault, which compiling it reports, and where not all files are known that decide its
+        artifacts.
         """
         try:
             manifest, digest = self._read_manifest(name, path)
@@ -132,7 +131,9 @@ class PrefixCompiler:
             loaded = [self._loaded_target(manifest, target) for target in targets.values()]
         except CacheunitError:
             return None
-        return None if faults else (digest, {item.target.name: item.identity for item in loaded})
+        if faults or not all(item.traceable for item in loaded):
+            return None
+        return digest, {item.target.name: item.identity for item in loaded}
 
     def _read_manifest(self, name: str, path: str) -> tuple[Manifest, str]:
         """Returns the manifest at `path`, and the fingerprint of its bytes.
@@ -183,7 +184,7 @@ class PrefixCompiler:
             CacheunitError: the faults of all targets.
         """
         rendered = self._renderer.render(variant, inputs.lookups)
-        if blank := _blank_texts(variant, rendered):
+        if blank := blank_texts(variant, rendered):
             raise CacheunitError(*blank)
         artifacts: list[Artifact] = []
         faults: list[Fault] = []
@@ -329,24 +330,3 @@ def _expanded(manifest: Manifest, targets: Mapping[str, Target]) -> tuple[tuple[
         return (expand(manifest, targets) if targets else ()), []
     except CacheunitError as error:
         return (), list(error.faults)
-
-
-def _blank_texts(variant: Variant, rendered: Rendered) -> list[Fault]:
-    """Returns a fault for a system text and for each example without a visible character, which providers refuse."""
-    manifest = variant.manifest
-    faults = []
-    if manifest.system and _is_blank(rendered.system):
-        faults.append(manifest.fault(f"{readable_name(variant.name)}: the system text is blank", "system"))
-    for index, (example, turn) in enumerate(zip(manifest.examples, rendered.turns, strict=True)):
-        if _is_blank(turn.text) and not (turn.calls and example.template is None and example.text is None):
-            key = "text" if example.template is None else "template"
-            message = f"{readable_name(variant.name)}: the text of example {index + 1} is blank"
-            faults.append(
-                manifest.fault(message, "examples", index, key, hint="providers refuse blank messages: remove it")
-            )
-    return faults
-
-
-def _is_blank(text: str) -> bool:
-    """Returns whether a text has no visible character: nothing but white space, control and format characters."""
-    return all(character.isspace() or unicodedata.category(character) in ("Cc", "Cf") for character in text)

@@ -2,8 +2,9 @@ r"""Packs what a build needs of one manifest into one blob, and unpacks blobs th
 
 cacheunit 1\n  zlib( {"record": …, "files": [[fingerprint, size], …]}\n  bytes of each file, one after the other )
 
-Only results that could be written by this very build are unpacked: the record is of this manifest and of these files,
-and each file has the fingerprint of its lock entry. Everything else is no result.
+Only results that could be written by this very build are unpacked: the first line has the very bytes that are written
+for the record in it, the record is of this manifest and of these files, and each file has the fingerprint of its lock
+entry. Everything else is no result.
 """
 
 from __future__ import annotations
@@ -37,9 +38,7 @@ _ACTION = re.compile("[a-z]+(?:-[a-z]+)*")
 
 def pack(cached: CachedManifest) -> bytes | None:
     """Returns a manifest's result as a blob; None where it is too large for one."""
-    names = sorted(cached.contents)
-    head = {"record": prefix_data(cached.record), "files": [[name, len(cached.contents[name])] for name in names]}
-    body = compact_json(head) + b"".join(cached.contents[name] for name in names)
+    body = _head(cached.record, cached.contents) + b"".join(cached.contents[name] for name in sorted(cached.contents))
     blob = _MAGIC + zlib.compress(body, _LEVEL)
     return None if len(body) > MOST_BYTES or len(blob) > MOST_PACKED_BYTES else blob
 
@@ -60,13 +59,23 @@ def unpack(blob: bytes, manifest: CacheableManifest, inputs: Mapping[str, str | 
         values = json.loads(head)
         contents = _contents(values["files"], data)
         record = parse_prefix(values["record"])
+        if record is None or _head(record, contents) != head + b"\n" or not _is_of(record, manifest, inputs):
+            return None
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if record is None or not _is_of(record, manifest, inputs):
         return None
     if contents.keys() != set(record.locked_files("").values()):
         return None
     return CachedManifest(manifest=manifest, record=record, contents=contents)
+
+
+def _head(record: PrefixRecord, contents: Mapping[str, bytes]) -> bytes:
+    """Returns the first line of a blob.
+
+    Raises:
+        ValueError: a text in the record is not Unicode.
+    """
+    files = [[name, len(contents[name])] for name in sorted(contents)]
+    return compact_json({"record": prefix_data(record), "files": files})
 
 
 def _unpacked(blob: bytes) -> bytes | None:
@@ -111,7 +120,8 @@ def _is_of(record: PrefixRecord, manifest: CacheableManifest, inputs: Mapping[st
         and len(set(keys)) == len(keys)
         and all(prefix.partition("@")[0] == manifest.name for prefix, _ in keys)
         and record.identities.keys() == {target for _, target in keys}
-        and all(known.get(name, identity) == identity for name, identity in record.identities.items())
+        and all(known.get(name) == identity for name, identity in record.identities.items())
+        and record.remote is None
         and all(isinstance(plan.action, str) and _ACTION.fullmatch(plan.action) for plan in plans)
         and all(isinstance(plan.reason, str) and plan.reason.isprintable() for plan in plans)
     )

@@ -109,9 +109,13 @@ class CachedManifest:
 
     @property
     def is_cacheable(self) -> bool:
-        """Whether others may find it: the manifest is among its inputs as it was read, and each path may be listed."""
-        inputs = self.record.inputs
-        return inputs.get(self.manifest.path) == self.manifest.fingerprint and _may_be_listed(list(inputs))
+        """Whether others may find it: it is of this state of its manifest and targets, and each path may be listed."""
+        inputs, known = self.record.inputs, self.manifest.context.identities
+        return (
+            inputs.get(self.manifest.path) == self.manifest.fingerprint
+            and all(known.get(name) == identity for name, identity in self.record.identities.items())
+            and _may_be_listed(list(inputs))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

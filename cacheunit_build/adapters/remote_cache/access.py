@@ -46,7 +46,6 @@ class RemoteAccess:
         url: its URL, without a final slash and without secrets.
         server: how it is reached, with credentials.
         writes: whether results may be stored.
-        named_by_checkout: whether only the settings name it, not the environment.
         without_secrets: masks the credentials in any text.
         remarks: what the user should know about it.
     """
@@ -54,7 +53,6 @@ class RemoteAccess:
     url: str
     server: Server
     writes: bool
-    named_by_checkout: bool
     without_secrets: SecretMask
     remarks: tuple[str, ...] = ()
 
@@ -94,7 +92,6 @@ def remote_access(setting: str, environment: Mapping[str, str], timeout: float =
         url=url,
         server=_server(url, {} if secrets is None else {"Authorization": secrets.header}, timeout),
         writes=environment.get(WRITE_VARIABLE) == "1",
-        named_by_checkout=named is None,
         without_secrets=without_secrets,
         remarks=tuple(remarks),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cacheunit_build.adapters.remote_cache.connection import Connection
@@ -20,6 +21,8 @@ CONNECTIONS = 16
 
 _TICK = 0.05
 """Seconds between two looks at what takes too long."""
+_MOMENT = 0.0005
+"""Seconds between two looks at whether threads are gone."""
 _GRACE = 1.0
 """Seconds that an aborted request may need to fail, in seconds; a name server, for one, cannot be interrupted."""
 
@@ -59,6 +62,7 @@ class ConnectionPool:
             if any(connection.overdue(now) > _GRACE for connection in connections) or run.stopped_for(now) > _GRACE:
                 self._is_left_behind = True
                 return False
+        run.join()
         if run.error is not None:
             raise run.error
         return True
@@ -67,6 +71,11 @@ class ConnectionPool:
         """Closes all connections, unless a thread that was left behind may still use one. No run may be going on."""
         for connection in () if self._is_left_behind else self._connections:
             connection.close()
+
+
+def _exists(thread: threading.Thread) -> bool:
+    """Returns whether Linux still lists a thread; False on other systems."""
+    return Path(f"/proc/self/task/{thread.native_id}").exists()
 
 
 class _Run:
@@ -83,14 +92,27 @@ class _Run:
         self._next = threading.Lock()
         self._ended = threading.Condition()
         self._alive = 0
+        self._threads: list[threading.Thread] = []
         self._stopped: float | None = None
         self.error: BaseException | None = None
 
     def start(self, connections: list[Connection]) -> None:
         """Starts a thread for each connection."""
         self._alive = len(connections)
-        for connection in connections:
-            threading.Thread(target=self._work, args=(connection,), daemon=True).start()
+        self._threads = [threading.Thread(target=self._work, args=(item,), daemon=True) for item in connections]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        """Waits until all threads, which have no further job, are gone: with one of them, no process can be forked.
+
+        Before Python 3.13, `Thread.join` returns a moment before the system has ended a thread.
+        """
+        for thread in self._threads:
+            thread.join()
+        end = time.monotonic() + _GRACE
+        while any(map(_exists, self._threads)) and time.monotonic() < end:
+            time.sleep(_MOMENT)
 
     def wait(self, seconds: float) -> bool:
         """Waits until all threads end, at most for these seconds; returns whether some go on."""

@@ -61,7 +61,7 @@ class Health:
             self._failures_in_row += 1
             self.remark(subject, f"{{remote}} failed: {reason}")
             if self._failures_in_row >= MOST_FAILURES:
-                self._drop(f"{MOST_FAILURES} failures in a row: {reason}")
+                self._drop(f"{MOST_FAILURES} failures in a row: {reason}", subject)
 
     def unstoppable(self) -> None:
         """Notes a request that cannot be stopped, and drops the remote."""
@@ -92,8 +92,8 @@ class Health:
 
         return goes_on
 
-    def _drop(self, reason: str) -> None:
+    def _drop(self, reason: str, subject: Subject = "read") -> None:
         if not self.is_dropped:
             self.is_dropped = True
-            self._remarks.pop("read", None)  # the reason says as much
+            self._remarks.pop(subject, None)  # the reason says as much
             self.remark("dropped", f"{{remote}} is not used any more in this run: {reason}")

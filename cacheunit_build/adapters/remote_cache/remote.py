@@ -57,7 +57,6 @@ class HttpRemoteCache:
         self._listings: dict[str, tuple[ListedBuild, ...]] = {}
         self._use = RemoteUse()
         self._writes = access.writes
-        self.named_by_checkout = access.named_by_checkout
 
     @property
     def writes(self) -> bool:

@@ -220,9 +220,9 @@ class DiskNames:
         """Returns composed name -> names on disk of what is in a folder."""
         if folder not in self._listed:
             names: dict[str, list[str]] = {}
-            self._listed[folder] = names
             for name in _names_in_folder(self._root, folder):
                 names.setdefault(composed(name), []).append(name)
+            self._listed[folder] = names  # once it is complete, since other threads may look
         return self._listed[folder]
 
 

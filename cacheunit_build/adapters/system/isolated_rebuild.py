@@ -124,7 +124,7 @@ class IsolatedRebuild:
         python = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "PYTHONUSERBASE": site.getuserbase()}
         cache = {"HOME": str(top), "CACHEUNIT_CACHE_DIR": str(top / "cache")}
         return subprocess.run(  # noqa: S603 - this very program
-            [sys.executable, "-P", "-c", _CODE, "-q", *self._options, "-C", root, "build"],
+            [sys.executable, "-P", "-c", _CODE, "-q", *self._options, "-C", root, "build", "--no-remote"],
             cwd=(root / chosen.working_folder).resolve(),
             env={**kept, **python, **cache, **chosen.variables},
             umask=chosen.umask if os.name == "posix" else -1,

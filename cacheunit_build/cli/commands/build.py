@@ -41,15 +41,14 @@ def build(
         from cacheunit_build.adapters.system.garbage import collect_garbage_rarely
         from cacheunit_build.builder.build import build as build_project
         from cacheunit_build.builder.chunks import BuildOptions
-        from cacheunit_build.cli.remote_cache import open_remote_cache, remark_remote_use, remote_results
+        from cacheunit_build.cli.remote_cache import open_remote_cache, results_of
 
         collect_garbage_rarely()
         remote = open_remote_cache(project.files.read, refused=no_remote, verifies=locked)
-        with ProgressBar(context) as progress:
+        with results_of(context, remote) as results, ProgressBar(context) as progress:
             workers = context.workers(jobs, scheduler, project.records)
-            options = BuildOptions(gate=lint_gate(), workers=workers, remote=remote_results(remote), progress=progress)
+            options = BuildOptions(gate=lint_gate(), workers=workers, remote=results, progress=progress)
             result = build_project(project.adapters, selection, options, locked=locked)
-        remark_remote_use(context, remote)
     if result.written or result.lock == "written":
         from cacheunit_build.cli.ignored_files import remark_ignored
 

@@ -43,7 +43,7 @@ def check(
     if prove and selection:
         raise click.UsageError("--prove is about the whole project: leave out names and --target")
     from cacheunit_build.builder.up_to_date import unchanged_check
-    from cacheunit_build.cli.remote_cache import open_remote_cache, remark_remote_use, remote_results
+    from cacheunit_build.cli.remote_cache import open_remote_cache, results_of
 
     remote = open_remote_cache(context.files().read, refused=no_remote, verifies=True)
     project = context.project(lambda url: remote is not None and url == remote.url)
@@ -54,11 +54,10 @@ def check(
         from cacheunit_build.builder.chunks import BuildOptions
 
         collect_garbage_rarely()
-        with ProgressBar(context) as progress:
+        with results_of(context, remote) as results, ProgressBar(context) as progress:
             workers = context.workers(jobs, scheduler, project.records)
-            options = BuildOptions(gate=lint_gate(), workers=workers, remote=remote_results(remote), progress=progress)
+            options = BuildOptions(gate=lint_gate(), workers=workers, remote=results, progress=progress)
             result = check_project(project.reopened().adapters, selection, options)
-        remark_remote_use(context, remote)
     if prove and not result.faults:
         from cacheunit_build.adapters.system.isolated_rebuild import IsolatedRebuild
         from cacheunit_build.builder.proof import prove as prove_project
