@@ -37,7 +37,7 @@ from cacheunit_build.templating.renderer import Renderer
 from cacheunit_build.watching.session import WatchSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from conftest import Cacheunit, Project
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from cacheunit_build.builder.results import BuildResult
     from cacheunit_build.domain.errors import Fault
     from cacheunit_build.domain.manifest import Variant
-    from cacheunit_build.domain.prompt import Rendered
+    from cacheunit_build.domain.prompt import Lookup, Rendered
     from cacheunit_build.domain.protocols import WatchedPaths
 
 pytestmark = pytest.mark.slow  # real files, events and threads
@@ -657,8 +657,8 @@ class Gate:
         self.closed = False
         render = Renderer.render
 
-        def held(renderer: Renderer, variant: Variant) -> Rendered:
-            rendered = render(renderer, variant)
+        def held(renderer: Renderer, variant: Variant, inputs: Sequence[Lookup] = ()) -> Rendered:
+            rendered = render(renderer, variant, inputs)
             if self.closed and variant.name == "a":
                 self.closed = False
                 self.entered.set()

@@ -242,8 +242,10 @@ def test_a_token_tells_its_number_id_unit_and_source_and_a_click_opens_the_edito
         opened.choose("review")
         opened.wait_for_text("shop/review")
         token = page.locator("span[data-token]", has_text="Rule").nth(3)
-        token.hover()
+        token.scroll_into_view_if_needed()
         number = int(str(token.get_attribute("data-token")))
+        token.hover()
+        page.locator("#token", has_text=f"token {number} of ").wait_for()
         told = str(page.locator("#token").text_content())
         assert f"token {number} of " in told
         assert f"unit {number // 8} " in told
