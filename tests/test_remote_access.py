@@ -57,6 +57,19 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
+@pytest.mark.parametrize(("value", "writes"), [("1", True), ("0", False), ("", False)])
+def test_results_are_stored_only_where_the_environment_says_so(value: str, writes: bool) -> None:
+    access = remote_access(URL, {"CACHEUNIT_CACHE_WRITE": value})
+    assert access is not None
+    assert access.writes is writes
+
+
+@pytest.mark.parametrize("value", ["true", "yes", "2"])
+def test_a_value_that_says_neither_yes_nor_no_is_refused(value: str) -> None:
+    with pytest.raises(CacheunitError, match="CACHEUNIT_CACHE_WRITE must be 1 or 0"):
+        remote_access(URL, {"CACHEUNIT_CACHE_WRITE": value})
+
+
 def test_without_a_url_there_is_no_remote() -> None:
     assert remote_access("", {}) is None
     assert remote_access(URL, {"CACHEUNIT_REMOTE_CACHE": ""}) is None
@@ -69,13 +82,6 @@ def test_the_environment_replaces_the_setting() -> None:
     assert other.url == "https://other.example.com:8443/a"
     assert (other.server.host, other.server.port, other.server.path) == ("other.example.com", 8443, "/a")
     assert other.server.tls is not None
-
-
-@pytest.mark.parametrize("value", ["0", "true", "yes", ""])
-def test_only_1_allows_writing(value: str) -> None:
-    assert access(URL, CACHEUNIT_CACHE_WRITE="1").writes
-    assert not access(URL, CACHEUNIT_CACHE_WRITE=value).writes
-    assert not access(URL).writes
 
 
 def test_credentials_of_the_environment_go_to_the_url_of_the_environment_only() -> None:

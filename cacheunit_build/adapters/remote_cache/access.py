@@ -91,10 +91,18 @@ def remote_access(setting: str, environment: Mapping[str, str], timeout: float =
     return RemoteAccess(
         url=url,
         server=_server(url, {} if secrets is None else {"Authorization": secrets.header}, timeout),
-        writes=environment.get(WRITE_VARIABLE) == "1",
+        writes=_writes(environment),
         without_secrets=without_secrets,
         remarks=tuple(remarks),
     )
+
+
+def _writes(environment: Mapping[str, str]) -> bool:
+    """Returns whether results are stored; raises a fault for a value of the variable that says neither yes nor no."""
+    value = environment.get(WRITE_VARIABLE, "").strip()
+    if value not in ("", "0", "1"):
+        raise fail(f'{WRITE_VARIABLE} must be 1 or 0, not "{value}"', hint="leave it empty to read only")
+    return value == "1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
