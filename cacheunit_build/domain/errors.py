@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cacheunit_build.domain.escaping import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,7 @@ def fail(message: str, *, path: str | None = None, line: int | None = None, hint
 
 _MOST_FAULTS = 50
 """The most faults of one file that are reported."""
+_MOST_NAMES = 8
 
 
 def first_faults(faults: Iterable[Fault]) -> list[Fault]:
@@ -76,6 +77,12 @@ def first_faults(faults: Iterable[Fault]) -> list[Fault]:
 
 
 _LONGEST_WORD = 200
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Returns names in one line, for a message: at most eight, and the number of the others."""
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

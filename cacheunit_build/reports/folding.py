@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cacheunit_build.domain.errors import first_names
 from cacheunit_build.domain.file_names import readable_name
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ MOST_ROWS = 20
 """The most rows of a table that is not asked for in full."""
 
 _NUMBER = re.compile(r"\d[\d,]*")
-_MOST_NAMES = 8
 _MOST_TARGETS = 2
 
 
@@ -49,8 +49,7 @@ def fold_names(prefixes: Iterable[str]) -> str:
         readable_name(next(iter(own))) if len(own) == 1 else f"{readable_name(name)} ×{len(own):,}"
         for name, own in variants.items()
     ]
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return first_names(names)
 
 
 def fold_targets(targets: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from cacheunit_build.adapters.cluster.noted_tokenizers import other_load
 from cacheunit_build.adapters.cluster.sent_files import Answer, answer
 from cacheunit_build.adapters.cluster.software_check import installed_software, other_software
 from cacheunit_build.adapters.cluster.worker import ChunkRequest, Job, run_chunk
-from cacheunit_build.domain.errors import CacheunitError, fail
+from cacheunit_build.domain.errors import CacheunitError, fail, first_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 50
 """How often a chunk may find that it needs more files: a template can include one that includes another one."""
 _SECONDS_BETWEEN_CHECKS = 1.0
-_MOST_NAMED = 8
 _CHUNKS_PER_WORKER = 2
 """One that is built, and one that is on its way."""
 
@@ -280,7 +279,5 @@ class _Run:
             suspects = [path for key in self._cluster.suspects(list(chunks)) for _, path in chunks[key]]
             if not suspects:
                 raise
-            names = ", ".join(sorted(suspects)[:_MOST_NAMED])
-            more = f" and {len(suspects) - _MOST_NAMED:,} more" if len(suspects) > _MOST_NAMED else ""
-            hint = f"the workers that were lost had to build {names}{more}"
+            hint = f"the workers that were lost had to build {first_names(sorted(suspects))}"
             raise CacheunitError(*(replace(fault, hint=hint) for fault in error.faults)) from None

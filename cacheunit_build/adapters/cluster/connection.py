@@ -70,7 +70,7 @@ class Cluster:
         return executor
 
     def send(self, data: bytes, key: str) -> Any:  # noqa: ANN401 - a future of distributed
-        """Sends bytes to the cluster once; returns what stands for them in the arguments of functions.
+        """Sends bytes to the cluster once; returns a future of them, to be passed to functions that run there.
 
         They are the result of a task and not scattered: what is scattered is lost with the workers that have it.
         """
@@ -104,7 +104,7 @@ class Cluster:
         return fail(f"the connection to the scheduler at {self.address} was lost")
 
     def suspects(self, keys: Sequence[str]) -> list[str]:
-        """Returns those of some tasks that workers had when they were lost: those for which that is so most often."""
+        """Returns the tasks that lost workers had most often when they were lost, of some tasks."""
         with suppress(OSError, TimeoutError, RuntimeError):
             story = self._client.sync(
                 self._client.scheduler.get_story, keys_or_stimuli=list(keys), callback_timeout=CONNECT_SECONDS
@@ -185,7 +185,7 @@ def large_messages() -> Iterator[None]:
 
 
 def _silence_logs() -> None:
-    """Keeps distributed's logs off standard error: what they say of failures is said by faults."""
+    """Turns off the log output of distributed, since its failures are reported as faults."""
     for name in [*logging.root.manager.loggerDict, "distributed"]:
         if name.partition(".")[0] in ("distributed", "tornado"):
             logger = logging.getLogger(name)

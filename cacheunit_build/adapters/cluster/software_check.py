@@ -1,4 +1,4 @@
-"""Compares the software of workers with that of this machine: other software could give other bytes."""
+"""Compares the software of cluster workers with that of this machine, since other software could give other bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _version(package: str, digest: str) -> str:
 
 
 def other_software(worker: str, theirs: Software) -> Fault | None:
-    """Returns the fault of a worker that has other software than this machine; None if it has the same.
+    """Returns a fault if a worker has other software than this machine, else None.
 
     Args:
         worker: the address of the worker.

@@ -98,7 +98,7 @@ def remote_access(setting: str, environment: Mapping[str, str], timeout: float =
 
 
 def _writes(environment: Mapping[str, str]) -> bool:
-    """Returns whether results are stored; raises a fault for a value of the variable that says neither yes nor no."""
+    """Returns whether results are stored; raises a fault if the variable is neither 0, 1 nor empty."""
     value = environment.get(WRITE_VARIABLE, "").strip()
     if value not in ("", "0", "1"):
         raise fail(f'{WRITE_VARIABLE} must be 1 or 0, not "{value}"', hint="leave it empty to read only")

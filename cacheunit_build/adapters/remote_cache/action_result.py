@@ -35,7 +35,7 @@ _BLOB_PATH = b"manifest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionResult:
-    """What an entry below `/ac/` says.
+    """The contents of an entry below `/ac/`.
 
     Attributes:
         stdout: the bytes that it has itself; empty for none.
@@ -57,7 +57,7 @@ class ActionResult:
 
 
 def parse_action_result(data: bytes) -> ActionResult | None:
-    """Returns what an entry says, with the first blob that it names; None where it is no such message.
+    """Parses an entry; of several blobs, the first is returned. None where it is no such message.
 
     Fields that others add, as bazel-remote adds the address of a client, are left out.
     """

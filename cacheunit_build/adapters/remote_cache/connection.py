@@ -26,7 +26,7 @@ _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError,
 
 
 class RequestFailedError(Exception):
-    """A request without a usable answer; its text says why, in words of this program."""
+    """Raised for a request without a usable answer; its text is the reason and has nothing that a server wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Decides when a remote cache is no longer asked, and what the user is told about it."""
+"""Counts the failures of a remote cache, decides when it is no longer used, and collects remarks for the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST_FAILURES = 3
 """The failures in a row after which a remote is no longer asked."""
 MOST_SECONDS = 30.0
-"""The seconds that a run waits for a remote, besides those that its results are worth."""
+"""Seconds that a run waits for a remote cache, beside a share for each result."""
 SECONDS_A_RESULT = 0.01
 """The seconds that a run waits for each result, since compiling takes about as long."""
 
@@ -41,7 +41,7 @@ class Health:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the user is told: the first remark on each subject."""
+        """The remarks for the user: the first one on each subject."""
         return tuple(self._remarks.values())
 
     def remark(self, subject: Subject, text: str) -> None:
@@ -50,7 +50,7 @@ class Health:
         self._remarks.setdefault(subject, self._without_secrets(shown))
 
     def succeeded(self) -> None:
-        """Notes that a whole result was found, or surely is not there."""
+        """Resets the count of failures in a row, after an answer that is a result or says that there is none."""
         self._failures_in_row = 0
 
     def failed(self, reason: str, subject: Subject = "read") -> None:

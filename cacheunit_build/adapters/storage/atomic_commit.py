@@ -257,7 +257,7 @@ def remove_leftovers(root: Path, folder: str) -> None:
 
 
 def remove_empty_folders(root: Path, folder: str) -> None:
-    """Removes a folder, and those in it, as far as they are empty; for one that did not exist before."""
+    """Removes the empty folders in a folder, and then the folder if it is empty; for a folder that a build created."""
     _remove_folders(parent for parent, _, _ in os.walk(root / folder, topdown=False))
 
 

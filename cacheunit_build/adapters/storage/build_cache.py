@@ -165,7 +165,7 @@ class BuildCache:
         write_cache_file(f"{self._folder}/{_ROOT}", os.fsencode(self._cache.root))
 
     def confirm(self, observed: Mapping[str, tuple[str, Stat]], outputs: Mapping[str, str] | None = None) -> None:
-        """Records that all files match the record, so that the next build need not read those read now.
+        """Records that all files match the last record, so that the next build need not read them again.
 
         Args:
             observed: path -> fingerprint and stat of the project's files.

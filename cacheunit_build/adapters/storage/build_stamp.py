@@ -129,7 +129,7 @@ class BuildStamp:
         return [*manifests, *artifacts]
 
     def _surely_unchanged(self, sources: Sequence[str], listed: Sequence[str], newest: int) -> bool:
-        """Returns whether files whose stats are those of the stamp are unchanged: those that are too young are read."""
+        """Returns whether files are unchanged whose stats match the stamp; files that changed too recently are read."""
         if newest < surely_before(self._contents["begun"]):
             return True
         begun = file_system_time(self._root, self._folder)  # before the files are looked at again
